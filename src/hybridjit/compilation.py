@@ -211,7 +211,8 @@ def compile_variant(
     templates = generate_symbolic(one or plan, log, options, scope)
     log.report()
     samples = None if one is None else split_batch.batch_of(plan.graph)
-    return Variant(Signature(tuple(input_types.values())), scope, templates, samples)
+    signature = Signature(tuple(input_types.values()), scope.symbols)
+    return Variant(signature, scope, templates, samples)
 
 
 @dataclass(frozen=True)
@@ -302,7 +303,7 @@ def compile_training_variant(
         backward = generate_symbolic(*_planned(parts.backward, logs.backward, seen), options, scope)
     logs.forward.report()
     logs.backward.report()
-    signature = Signature(tuple(types[name] for name in inputs))
+    signature = Signature(tuple(types[name] for name in inputs), scope.symbols)
     return trained.TrainedVariant(signature, scope, joint, parts, forward, backward)
 
 

@@ -237,10 +237,12 @@ class CachedGraph:
     @holding(_binding)
     def _entry_for(self, arrays: Sequence[NDArray]) -> Entry:
         """The compiled graph for these inputs, with the current parameters."""
-        params = self._unwritten(arrays) or self._parameter_arrays(arrays)
+        unwritten = self._unwritten(arrays)
+        params = unwritten or self._parameter_arrays(arrays)
         types = [type_of(array._data) for array in arrays]
         for _ in range(_LOOKS):
-            seen = self.seen_writes if self._unwritten(arrays) else self._notice_writes(params)
+            seen = self.seen_writes if unwritten else self._notice_writes(params)
+            unwritten = None
             entry = self.cache.find(types) or self._new_entry(types, params)
             if entry.is_bound:
                 break

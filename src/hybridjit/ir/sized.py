@@ -29,6 +29,7 @@ from .._core.types import Shape, TensorType, product, require_possible
 from .graph import Graph, Group, Use, Value, walk
 from .plan import Buffer, Plan, Step, View
 from .plan_image import Image, KernelCall, Packed, Tables
+from .turning import FIRST_NUMBER, ONE, ZERO, rows_of
 
 Values = Mapping[str, int]
 Types: TypeAlias = "list[tuple[Shape, np.dtype]]"
@@ -296,17 +297,19 @@ def slot_columns(image: Image, repeats: Mapping[int, Repeat]) -> tuple[list[Any]
 class Sized(NamedTuple):
     """The integers of a template for given sizes.
 
-    types    shapes and dtypes of the outputs
+    types    shapes and dtypes of the outputs, and output_bytes those of all together
     arena    bytes of the arena
     working  bytes of scratch memory for each thread and for all, and the number of multiplications
-    counts   the number of calls of each step
+    numbers  of the template's ``rows``, see :mod:`.turning`
+    rounds   of the repeated calls
     """
 
     types: Types
+    output_bytes: int
     arena: int
     working: Sequence[int]
-    tables: Tables
-    counts: tuple[int, ...]
+    numbers: np.ndarray
+    rounds: tuple[int, ...]
 
 
 class Template:
@@ -326,7 +329,7 @@ class Template:
         first, added = slot_columns(image, repeats)
         plain = [0 if isinstance(n, Size) else n for n in first]
         self._tables = _without_symbols(image, plain).tables(len(plan.graph.inputs))
-        distinct = _Distinct()
+        distinct = _Distinct(FIRST_NUMBER)
         self._first, self._added = distinct.places(first), distinct.places(added)
         self._moves = not set(self._tables.places[:, 1].tolist()).isdisjoint(
             self._first[0].tolist()
@@ -335,13 +338,20 @@ class Template:
         shapes = [view.shape for view in plan.outputs]
         self._dtypes = [view.dtype for view in plan.outputs]
         working = [image.scratch_bytes, image.shared_bytes, image.work]
-        counts = [n for r in repeats.values() for n in (r.low, r.high)]
+        bounds = [n for r in repeats.values() for n in (r.low, r.high)]
+        start = FIRST_NUMBER + len(distinct.sizes)
+        ends = {n: (start + 2 * i, start + 2 * i + 1) for i, n in enumerate(repeats)}
         checked = _Distinct.of(size for shape in shapes for size in shape)
-        nbytes = _Distinct.of(product(v.shape) * v.dtype.itemsize for v in plan.outputs)
+        nbytes: list[Any] = [product(v.shape) * v.dtype.itemsize for v in plan.outputs]
         columns: list[list[Any]] = [
-            [plan.arena_bytes, *nbytes], [1, *checked], working, counts, shapes, distinct.sizes,
+            [sum(nbytes), plan.arena_bytes, *_Distinct.of(nbytes)], [1, *checked], working, shapes,
+            [ZERO, ONE, *distinct.sizes, *bounds],
         ]  # fmt: skip
         self._evaluate = values_function(scope, self.parameters, columns)
+        self._ends = -2 * len(repeats)
+        self.rows = rows_of(self._tables, self._first, (self._add, self._added), ends, last)
+        self.bases = self._tables.bases
+        self.pattern: object = None  # by which the runtime calls the template at further sizes
         self._layout = _Layout(self._tables, repeats, last) if repeats else None
         self._steps = [n for n, count in enumerate(image.counts) for _ in range(count)]
         self._repeated = sorted(repeats)
@@ -349,40 +359,43 @@ class Template:
 
     def at(self, sizes: Sequence[int]) -> tuple[Plan, SizedImage]:
         """The plan and the image for these sizes. Raises ShapeError if they exceed any memory."""
-        types, arena, working, made, counts = self.evaluated(sizes)
-        plan = SizedPlan(self.plan, dict(zip(self.parameters, sizes)), arena, types, self._bind)
-        # SizedPlan has all fields of a plan.
-        image = SizedImage(self.image.packed, self.image.flagged, made, counts, working)
-        return cast(Plan, plan), image
+        made = self.evaluated(sizes)
+        values = dict(zip(self.parameters, sizes))
+        plan = SizedPlan(self.plan, values, made.arena, made.types, self._bind)
+        tables, counts = self._tables_for(made), self._counted(made.rounds)
+        image = SizedImage(self.image.packed, self.image.flagged, tables, counts, made.working)
+        return cast(Plan, plan), image  # SizedPlan has all fields of a plan
 
     def evaluated(self, sizes: Sequence[int]) -> Sized:
         """All integers for these sizes. Raises ShapeError if they exceed any memory."""
-        nbytes, dims, working, ends, shapes, distinct = self._evaluate(*sizes)
-        types, arena = [*zip(shapes, self._dtypes)], nbytes[0]
+        nbytes, dims, working, shapes, numbers = self._evaluate(*sizes)
+        types, (output_bytes, arena, *_) = [*zip(shapes, self._dtypes)], nbytes
         if min(dims) < 1 or max(nbytes) > _COMMON:
             require_possible(TensorType(*each) for each in types)
             require_possible([TensorType((arena,), _BYTE)])
-        found = np.array(distinct, np.int64)
-        values = _filled(self._tables.values, self._first, found)
-        made, counts = self._tables._replace(values=values), self.image.counts
-        if self._layout is None:
-            if self._moves:
-                places = made.places.copy()
-                places[:, 2] = values[places[:, 1]]
-                made = made._replace(places=places)
-        else:
-            rounds = tuple(max(0, high - low) for low, high in zip(*[iter(ends)] * 2))
-            made = self._layout.unrolled(made, _filled(self._add, self._added, found), rounds)
-            counts = self._counted(rounds)
-        return Sized(types, arena, working, made, counts)
+        rounds: tuple[int, ...] = ()
+        if self._ends:
+            ends = iter(numbers[self._ends :])
+            rounds = tuple(max(0, high - low) for low, high in zip(ends, ends))
+        return Sized(types, output_bytes, arena, working, np.array(numbers, np.int64), rounds)
 
-    @property
-    def has_rounds(self) -> bool:
-        """Whether the number of kernel calls depends on sizes."""
-        return self._layout is not None
+    def _tables_for(self, made: Sized) -> Tables:
+        """The tables of an executable."""
+        values = _filled(self._tables.values, self._first, made.numbers)
+        tables = self._tables._replace(values=values)
+        if self._layout is not None:
+            added = _filled(self._add, self._added, made.numbers)
+            return self._layout.unrolled(tables, added, made.rounds)
+        if self._moves:
+            places = tables.places.copy()
+            places[:, 2] = values[places[:, 1]]
+            tables = tables._replace(places=places)
+        return tables
 
     def _counted(self, rounds: Sequence[int]) -> tuple[int, ...]:
         """The number of calls of each step for these rounds of the repeated calls."""
+        if not rounds:
+            return self.image.counts
         counts = list(self.image.counts)
         for number, count in zip(self._repeated, rounds):
             counts[self._steps[number]] += count - 1
@@ -468,9 +481,10 @@ _Places: TypeAlias = "tuple[np.ndarray, np.ndarray]"
 
 
 class _Distinct:
-    """Symbolic numbers, each once."""
+    """Symbolic numbers, each once, counted from ``first``."""
 
-    def __init__(self) -> None:
+    def __init__(self, first: int = 0) -> None:
+        self._start = first
         self.sizes: list[Size] = []
         self._known: dict[tuple[object, ...], int] = {}
 
@@ -488,8 +502,8 @@ class _Distinct:
         return np.array(where, np.intp), np.array(which, np.intp)
 
     def _place(self, size: Size) -> int:
-        found = self._known.setdefault(size.key, len(self.sizes))
-        if found == len(self.sizes):
+        found = self._known.setdefault(size.key, self._start + len(self.sizes))
+        if found == self._start + len(self.sizes):
             self.sizes.append(size)
         return found
 

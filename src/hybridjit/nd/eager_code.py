@@ -115,7 +115,7 @@ class _CallVariant(Variant):
 
     def __init__(self, types: Types, scope: Scope, made: Made, name: str) -> None:
         templates = compile_call_templates(made.graph, scope, name)
-        super().__init__(Signature(tuple(types)), scope, templates)
+        super().__init__(Signature(tuple(types), scope.symbols), scope, templates)
         self._turns = _TURNS
         self._has_warned = True
         self.made = made

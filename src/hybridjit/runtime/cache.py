@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections import OrderedDict
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,6 +24,7 @@ else:
 # unless ``hybridize(cache_size=...)`` gives a number.
 LEAST_SIGNATURES = 16
 KEPT_BYTES = 1 << 28
+_FORM = attrgetter("shape", "dtype")
 
 
 class Limit:
@@ -74,7 +76,7 @@ class Entry:
         self.is_bound = False
         self.nbytes = executable.nbytes
         self.shape, self.dtype = types[0].shape, types[0].dtype
-        self._wanted = [(t.shape, t.dtype) for t in types]
+        self._wanted = [*map(_FORM, types)]
 
     def fits(self, arrays: Sequence[np.ndarray]) -> bool:
         """Whether this executable is bound and accepts arrays of these shapes and types."""
@@ -153,7 +155,7 @@ class SignatureCache:
 
     def _key(self, types: Sequence[TensorType]) -> tuple[object, ...]:
         """A key that C code compares: a dictionary swallows exceptions of Python code."""
-        return (*((t.shape, t.dtype) for t in types), config.fingerprint())
+        return (*map(_FORM, types), config.fingerprint())
 
     def _explanation(self, types: tuple[TensorType, ...]) -> str:
         """``recompile net0: input 'data' changed f32[8,3] -> f32[5,3]  (2nd signature)``."""

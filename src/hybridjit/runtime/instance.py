@@ -18,7 +18,7 @@ from ..ir.plan import Plan, Step, View
 from ..ir.plan_image import Base, Image, Pack, Tables
 from ..ir.sized import SizedImage
 from .arena import address_of
-from .binding import Binding
+from .binding import Bases, Binding
 from .results import Results
 from .threads import main_thread
 from .workspace import Room, Workspace
@@ -48,6 +48,7 @@ class Code(Protocol):
 
     calls      for each step its kernel calls, for inspection
     addresses  addresses of the kernels that the image names
+    turn       for templates: writes tables from the address of a job, see ``ir/turning.py``
     """
 
     @property
@@ -71,18 +72,16 @@ class Code(Protocol):
     @property
     def pack(self) -> Pack: ...
 
+    @property
+    def turn(self) -> Callable[[int], None] | None: ...
 
-class Arguments(Protocol):
-    """The arguments of a plan's kernels, and the memory that they need."""
+
+class Prepared(Protocol):
+    """An executable, as its instances, its checks and its timed runs use it."""
 
     code: Code
     tables: Tables
     room: Room
-
-
-class Prepared(Arguments, Protocol):
-    """An executable, as its instances, its checks and its timed runs use it."""
-
     plan: Plan
     segments: list[Segment]
     results: Results
@@ -113,52 +112,57 @@ class Instance:
 
     def __init__(
         self,
-        executable: Arguments,
+        executable: Prepared,
         binding: Binding,
         threads: int,
         workspace: Workspace | None = None,
     ) -> None:
-        packed = binding.addresses(executable.tables.bases, executable.code.image.packed)
+        code, tables = executable.code, executable.tables
         workspace = workspace or Workspace(executable.room, threads)
-        self.binding = binding
+        self._take(workspace)
+        self._addresses = self._addressed(binding, tables.bases, code)
+        slots = tables.slots(self._addresses)
+        base, places = address_of(slots), tables.places
+        steps = tables.steps(code.addresses, base)
+        self._bind(code, steps, len(steps), slots, places, len(places))
+        INSTANCES.add(self)  # last: other threads read the instances in the set
+
+    def _take(self, workspace: Workspace) -> None:
+        """Take memory, and the addresses of its parts."""
         self.threads, self.room = workspace.threads, workspace.room
         self.arena, self.scratch = workspace.arena, workspace.scratch
         self.flag = ctypes.c_int64(0)
-        own = {
+        self._own = {
             Base.ARENA: self.arena.address,
             Base.SCRATCH: self.scratch.address,
             Base.SHARED: workspace.shared_at,
             Base.FLAG: ctypes.addressof(self.flag),
         }
-        self._addresses = packed.numbers.copy()
+
+    def _addressed(self, binding: Binding, bases: Bases, code: Code) -> np.ndarray:
+        """The addresses of the bases, counted from 1, with these parameters, which are kept."""
+        packed = binding.addresses(bases, code.image.packed)
+        self.binding = binding
+        addresses: np.ndarray = packed.numbers.copy()
         for place, base in packed.others:
-            self._addresses[place] = own[base]
-        self.tables = executable.tables
-        self.slots = self.tables.slots(self._addresses)
-        self.steps_address, self.connect, self.run_all = self._entries(executable.code)
-        INSTANCES.add(self)  # last: other threads read the instances in the set
+            addresses[place] = self._own[base]
+        return addresses
 
-    def turn_to(self, other: Arguments) -> None:
-        """Take the arguments for other sizes of the same template, for which there is room."""
-        before, tables = self.tables, other.tables
-        slots = tables.slots(self._addresses)
-        self.tables = tables
-        if tables.rows is before.rows:
-            self.slots[:], self._places[:] = slots, tables.places
-            return
-        self.slots = slots
-        self.steps_address, self.connect, self.run_all = self._entries(other.code)
-
-    def _entries(self, code: Code) -> tuple[int, Entry, Entry]:
-        """The address of the table of kernels and their arguments, and two functions.
+    def _bind(
+        self, code: Code, steps: np.ndarray, count: int,
+        slots: np.ndarray, places: np.ndarray, filled: int,
+    ) -> Any:  # fmt: skip
+        """Keep the tables of ``count`` steps and ``filled`` places, and make two functions.
 
         ``connect(*inputs, *outputs)`` stores the addresses of one call's arrays in the table;
         ``run_all(*inputs, *outputs)`` then runs all steps on the calling thread. Omitted arrays
         keep their previous addresses.
         """
-        tables, base = self.tables, address_of(self.slots)
-        self._steps, self._places = tables.steps(code.addresses, base), tables.places.copy()
-        steps, count = address_of(self._steps), len(self._steps)
-        places = address_of(self._places), len(self._places)
-        bound = code.driver.entries.bound(steps, count, main_thread(), base, *places)
-        return steps, *bound
+        self._steps, self.slots, self._places = steps, slots, places
+        self.steps_address = address_of(steps)
+        bound = code.driver.entries.bound(
+            self.steps_address, count, main_thread(), address_of(slots), address_of(places), filled
+        )
+        self.connect: Entry = bound.connect
+        self.run_all: Entry = bound.run_all
+        return bound

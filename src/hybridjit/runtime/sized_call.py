@@ -1,13 +1,14 @@
 """Calls of a template at further sizes: without a plan and an instance for each.
 
 Input: a template, evaluated for the sizes of a call, and parameters. Output: a callable like an
-executable. The calls of a template share instances: for other sizes, the arguments of the kernels
-are written again. Where the number of kernel calls depends on sizes, instances belong to the sizes.
+executable. The calls of a template share instances: for other sizes, machine code writes the
+arguments of the kernels again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from operator import lt
 
 import numpy as np
 from numpy import empty
@@ -15,16 +16,17 @@ from numpy import empty
 from .._core.config import config
 from .._core.live_set import LiveSet
 from .._core.timeline import TIMELINE
-from .._core.types import product
 from ..ir.sized import Template
+from ..ir.turning import JOB
+from .arena import address_of
 from .binding import Binding, PackedStore
 from .executable import WORTH_SHARING, Executable
-from .instance import Code, Instance
+from .instance import INSTANCES, Code, Instance
 from .leftovers import keep_freed
 from .threads import THREADS
-from .workspace import MAX_IDLE, Room, Turns, Workspace
+from .workspace import MAX_IDLE, Room, Turns, Workspace, rounded
 
-# Bytes of a call's Python objects, beside its arguments.
+# Bytes of a call's Python objects.
 _OBJECT_BYTES = 2 << 10
 # Bytes of scratch memory from which on executables of one variant share it. Smaller ones have
 # separate memory, which makes a call 1.5 us shorter.
@@ -41,12 +43,60 @@ class Pattern:
     kernels alone, and its outputs are new arrays.
     """
 
-    def __init__(self, executable: Executable) -> None:
+    def __init__(self, template: Template, executable: Executable) -> None:
         self.code: Code = executable.code
-        self.idle: list[Instance] = []
+        self.bases, rows = template.bases, template.rows
+        self.idle: list[SizedInstance] = []
         segments, results = executable.segments, executable.results
         is_one = len(segments) == 1 and segments[0].host is None and segments[0].flagged is None
         self.is_native = is_one and segments[0].last > 0 and results.is_plain
+        addresses = np.array([*map(self.code.addresses.__getitem__, rows.kernels)], np.int64)
+        self._calls, self._arguments = rows.calls.copy(), rows.arguments
+        self._calls[:, 0] = addresses[rows.calls[:, 0]]
+        self.job = {
+            "calls": address_of(self._calls),
+            "call_count": len(self._calls),
+            "arguments": address_of(self._arguments),
+        }
+        assert self.code.turn is not None
+        self.turn: Callable[[int], None] = self.code.turn
+
+
+class SizedInstance(Instance):
+    """An instance for calls of a template at many sizes, with tables for the largest so far."""
+
+    def __init__(self, call: SizedCall, binding: Binding, workspace: Workspace) -> None:
+        self._pattern = call.pattern
+        self._take(workspace)
+        self._addresses = self._addressed(binding, call.pattern.bases, call.code)
+        self._mark: object = None  # of the call whose arguments the tables contain
+        self._lengths = (0, 0, 0)
+        INSTANCES.add(self)  # last, as for instances
+
+    def turn_to(self, call: SizedCall, binding: Binding) -> None:
+        """Write the arguments for a call with these parameters, for which there is memory."""
+        if self._mark is call.mark and self.binding is binding:
+            return
+        self._mark = None
+        if self.binding is not binding:
+            self._addresses[:] = self._addressed(binding, call.pattern.bases, call.code)
+        if any(map(lt, self._lengths, call.lengths)):
+            self._make_tables(call)
+        self._job[0] = call.numbers_at
+        self._turn(self._job_at)
+        self._mark = call.mark
+
+    def _make_tables(self, call: SizedCall) -> None:
+        """Make tables that are large enough for a call, and the job that writes them."""
+        steps, slots, places = map(rounded, call.lengths)
+        self._lengths = (steps, slots, places)
+        tables = empty((steps, 3), np.int64), empty(slots, np.int64), empty((places, 3), np.int64)
+        bound = self._bind(call.code, tables[0], 0, tables[1], tables[2], 0)
+        at = dict(zip(("steps", "slots", "places"), map(address_of, tables)))
+        at |= {"numbers": 0, "bases": address_of(self._addresses)}
+        at |= {"last": bound.last_at, "count": bound.count_at, **self._pattern.job}
+        self._job = np.array([at[name] for name in JOB], np.int64)
+        self._job_at, self._turn = address_of(self._job), self._pattern.turn
 
 
 class SizedCall:
@@ -62,21 +112,19 @@ class SizedCall:
         """Raises ShapeError for sizes beyond any memory."""
         made = template.evaluated(sizes)
         self._template, self.sizes, self._make_whole = template, sizes, make_whole
-        self.code, self.tables, self.output_types = pattern.code, made.tables, made.types
+        self.pattern, self.code, self.output_types = pattern, pattern.code, made.types
+        self.mark = object()  # instances do not refer to the call, which is freed before them
+        self._numbers = made.numbers
+        self.numbers_at, self.lengths = address_of(made.numbers), template.rows.room(made.rounds)
         scratch, shared, work = made.working
         self._is_small = work < WORTH_SHARING
-        room, has_own = Room(made.arena, scratch, shared), template.has_rounds
-        self.room = room if has_own else room.rounded
-        self._owner: Pattern | SizedCall = self if has_own else pattern
-        self.idle: list[Instance] = []
+        self.room = room = Room(made.arena, scratch, shared)
         self._turns = turns if room.nbytes >= SHARED_FROM else None
         if self._turns:
-            self._turns.grow(room.rounded)
-        self.nbytes = _OBJECT_BYTES + made.tables.nbytes
-        if has_own:
-            self.nbytes += made.tables.nbytes + (0 if self._turns else room.nbytes)
+            self._turns.grow(room, rounds=True)
+        self.nbytes = _OBJECT_BYTES + made.numbers.nbytes
         self.binding: Binding | None = None
-        keep_freed(sum(product(shape) * dtype.itemsize for shape, dtype in self.output_types))
+        keep_freed(made.output_bytes)
         SIZED_CALLS.add(self)  # last, as for instances
 
     def bind(self, params: Mapping[str, np.ndarray], store: PackedStore) -> None:
@@ -91,7 +139,7 @@ class SizedCall:
     def pack(self) -> None:
         """As :meth:`Executable.pack`."""
         assert self.binding is not None
-        self.binding.addresses(self.tables.bases, self.code.image.packed)
+        self.binding.addresses(self.pattern.bases, self.code.image.packed)
 
     def whole(self) -> Executable:
         """An executable for the same sizes and parameters."""
@@ -112,51 +160,43 @@ class SizedCall:
             return self.whole()(inputs)
         outputs = [empty(shape, dtype) for shape, dtype in self.output_types]
         threads = 1 if self._is_small else THREADS.count
-        turns, idle = self._turns, self._owner.idle
+        turns, idle = self._turns, self.pattern.idle
         workspace = turns.take(threads) if turns else None
-        instance = self._turned(workspace, binding) if workspace else self._idle(threads, binding)
+        instance = self._instance(threads, binding, workspace)
         if self._is_small:
             instance.run_all(*inputs, *outputs)
         else:
             instance.connect(*inputs, *outputs)
-            pool, count = THREADS.pool(self.code.driver), len(self.tables.rows)
-            pool.run(instance.steps_address, 0, count, min(threads, instance.threads))
+            pool, threads = THREADS.pool(self.code.driver), min(threads, instance.threads)
+            pool.run(instance.steps_address, 0, self.lengths[0], threads)
         if turns and workspace:
             turns.give(workspace)
         elif len(idle) < MAX_IDLE:
             idle.append(instance)
         return outputs
 
-    def _idle(self, threads: int, binding: Binding) -> Instance:
+    def _instance(
+        self, threads: int, binding: Binding, workspace: Workspace | None
+    ) -> SizedInstance:
         """An instance that no other call uses, with the arguments for these sizes."""
-        idle = self._owner.idle
-        try:
-            instance = idle.pop()
-        except IndexError:
-            return Instance(self, binding, threads)
-        if instance.binding is not binding:
-            idle.clear()  # they keep the memory of parameters that were replaced
-        is_enough = instance.threads >= threads and instance.room.holds(self.room)
-        if not is_enough or not self._fits(instance, binding):
-            return Instance(self, binding, threads)
+        idle = self.pattern.idle
+        instance: SizedInstance | None
+        if workspace is not None:
+            instance = workspace.instances.get(self.pattern)
+        else:
+            try:
+                instance = idle.pop()
+            except IndexError:
+                instance = None
+        if instance and instance.binding.store is not binding.store:
+            # Others keep the memory of parameters that were replaced.
+            idle.clear()
+            if self._turns:
+                self._turns.forget(self.pattern)
+        if not instance or instance.threads < threads or not instance.room.holds(self.room):
+            workspace = workspace or Workspace(self.room.rounded, threads)
+            instance = SizedInstance(self, binding, workspace)
+            if self._turns:
+                workspace.instances[self.pattern] = instance
+        instance.turn_to(self, binding)
         return instance
-
-    def _turned(self, workspace: Workspace, binding: Binding) -> Instance:
-        """The template's instance in a workspace, with the arguments for these sizes."""
-        instance: Instance | None = workspace.instances.get(self._owner)
-        if instance is None or not self._fits(instance, binding):
-            if instance and self._turns:
-                self._turns.forget(self._owner)
-            instance = Instance(self, binding, workspace.threads, workspace)
-            workspace.instances[self._owner] = instance
-        return instance
-
-    def _fits(self, instance: Instance, binding: Binding) -> bool:
-        """Write the arguments for these sizes, unless an instance has them; False if it has other
-        parameters.
-        """
-        if instance.binding is not binding:
-            return False
-        if instance.tables is not self.tables:
-            instance.turn_to(self)
-        return True

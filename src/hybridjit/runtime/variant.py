@@ -9,18 +9,26 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import count
 from operator import attrgetter
 from typing import TYPE_CHECKING, Generic, Protocol, TypeAlias, TypeVar
-from weakref import WeakKeyDictionary, WeakValueDictionary
+from weakref import WeakValueDictionary
 
 import numpy as np
 
 from .._core.config import config
 from .._core.lazy import Late
-from .._core.symbolic import Decision, Guard, Scope, Size, guard_function, hint_of
+from .._core.symbolic import (
+    Decision,
+    Guard,
+    Scope,
+    Size,
+    guard_function,
+    hint_of,
+    matching_function,
+)
 from .._core.types import TensorType
 from ..errors import InternalError, MXNetError
 from ..ir.plan import Plan
@@ -50,6 +58,7 @@ _COLOURS = 3
 _MANY_CLASSES = 16
 # Signatures that are compared to find the sizes that vary.
 _HISTORY = 16
+_DTYPE, _SHAPE = attrgetter("dtype"), attrgetter("shape")
 BUGS = (InternalError, TypeError, ValueError, AttributeError, ArithmeticError, LookupError)
 
 
@@ -72,29 +81,18 @@ def warn_of_bug(name: str, error: BaseException) -> None:
 
 
 class Signature:
-    """Types of inputs in which some sizes are symbols; a symbol may occur several times."""
+    """Types of inputs in which some sizes are symbols; ``names`` are those of all symbols."""
 
-    def __init__(self, types: tuple[TensorType, ...]) -> None:
+    def __init__(self, types: tuple[TensorType, ...], names: Iterable[str]) -> None:
         self.types = types
-        self._forms = [(t.dtype, t.ndim) for t in types]
-        places = [(i, axis, size) for i, t in enumerate(types) for axis, size in enumerate(t.dims)]
-        self._symbols = [(i, axis, str(n)) for i, axis, n in places if isinstance(n, Size)]
-        self._fixed = [(i, axis, n) for i, axis, n in places if not isinstance(n, Size)]
+        self._dtypes = [t.dtype for t in types]
+        self._sizes_in = matching_function([t.dims for t in types], [*names])
 
-    def sizes_of(self, types: Sequence[TensorType]) -> dict[str, int] | None:
+    def sizes_of(self, types: Sequence[TensorType]) -> tuple[int, ...] | None:
         """The values of the symbols for these types; None if the types do not fit."""
-        shapes = [t.dims for t in types]
-        for (dtype, ndim), given, shape in zip(self._forms, types, shapes, strict=True):
-            if dtype != given.dtype or ndim != len(shape):
-                return None
-        if any(shapes[i][axis] != size for i, axis, size in self._fixed):
+        if [*map(_DTYPE, types)] != self._dtypes:
             return None
-        found: dict[str, int] = {}
-        for i, axis, name in self._symbols:
-            size = shapes[i][axis]
-            if found.setdefault(name, size) != size:
-                return None
-        return found
+        return self._sizes_in([*map(_SHAPE, types)])
 
 
 class Templates(Protocol):
@@ -139,16 +137,14 @@ class Variant:
         self._bindings: WeakValueDictionary[tuple[int, ...], Binding] = WeakValueDictionary()
         symbols = list(scope.symbols)
         self._bound_by = [*map(symbols.index, bind_symbols(templates.plan.graph))]
-        self._patterns: WeakKeyDictionary[Template, Pattern] = WeakKeyDictionary()
         scope.close()
 
     def sizes_for(self, types: Sequence[TensorType]) -> tuple[int, ...] | None:
         """The symbols' values for these types, in order; None if a guard does not hold."""
-        found = self.signature.sizes_of(types)
-        if found is None:
+        sizes = self.signature.sizes_of(types)
+        if sizes is None or not self.holds(*sizes) or not self.serves(sizes):
             return None
-        sizes = tuple(found[name] for name in self.scope.symbols)
-        return sizes if self.holds(*sizes) and self.serves(sizes) else None
+        return sizes
 
     def serves(self, sizes: tuple[int, ...]) -> bool:
         """Whether there are kernels for sizes that satisfy the guards.
@@ -204,8 +200,8 @@ class Variant:
         plan, image = template.at(sizes)
         executable = Executable(plan, code(image))
         share_memory(executable, self._turns)
-        if template not in self._patterns:
-            self._patterns[template] = Pattern(executable)
+        if template.pattern is None:
+            template.pattern = Pattern(template, executable)
         return executable
 
     def call_at(self, sizes: tuple[int, ...]) -> Executable | SplitBatch | SizedCall:
@@ -215,8 +211,8 @@ class Variant:
         alone. Raises ShapeError for sizes beyond any memory.
         """
         template, _ = self._templates.entry(sizes)
-        pattern = self._patterns.get(template)
-        if pattern is None or not pattern.is_native or self._samples is not None:
+        pattern = template.pattern
+        if not isinstance(pattern, Pattern) or not pattern.is_native or self._samples is not None:
             return self.at(sizes)
         self.served += 1
         return SizedCall(template, pattern, sizes, self._turns, partial(self._made, sizes))
@@ -227,9 +223,10 @@ class Variant:
 
     def reason(self, types: Sequence[TensorType], names: Sequence[str]) -> str:
         """The first guard that these types do not satisfy, with the axis of each symbol."""
-        found = self.signature.sizes_of(types)
-        if found is None:
+        sizes = self.signature.sizes_of(types)
+        if sizes is None:
             return "an axis or an element type differs that was the same before"
+        found = dict(zip(self.scope.symbols, sizes))
         failed = next((g for g in self.guards if not g.is_satisfied(found)), "a choice of kernels")
         axes = [
             f"{size} is axis {axis} of '{name}', {found[str(size)]} now"

@@ -17,6 +17,11 @@ from .arena import Arena
 MAX_IDLE = 8
 
 
+def rounded(number: int) -> int:
+    """A number rounded up to a power of two; 0 stays 0."""
+    return 1 << (number - 1).bit_length() if number else 0
+
+
 @dataclass(frozen=True)
 class Room:
     """Bytes that calls need: an arena, scratch for each thread, and scratch for all of them."""
@@ -37,8 +42,7 @@ class Room:
     @property
     def rounded(self) -> Room:
         """The room for which each number is rounded up to a power of two."""
-        numbers = (self.arena, self.scratch, self.shared)
-        return Room(*(1 << max(0, number - 1).bit_length() if number else 0 for number in numbers))
+        return Room(*map(rounded, (self.arena, self.scratch, self.shared)))
 
     @property
     def nbytes(self) -> int:
@@ -88,10 +92,10 @@ class Turns:
         is_enough = found.threads >= threads and found.room.holds(self._room)
         return found if is_enough else Workspace(self._room, threads)
 
-    def grow(self, room: Room) -> None:
-        """Make later workspaces sufficient for another executable."""
+    def grow(self, room: Room, rounds: bool = False) -> None:
+        """Make later workspaces sufficient for another executable, or for the rounded room."""
         if not self._room.holds(room):
-            self._room = Room.for_each([self._room, room])
+            self._room = Room.for_each([self._room, room.rounded if rounds else room])
 
     def forget(self, owner: object) -> None:
         """Free the instances of ``owner`` in idle workspaces: they keep replaced parameters."""

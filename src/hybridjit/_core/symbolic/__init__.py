@@ -20,7 +20,7 @@ from .bounds import (
     largest,
     range_of,
 )
-from .evaluation import value_of, values_function
+from .evaluation import matching_function, value_of, values_function
 from .expressions import INFINITE, Atom, Size
 from .records import as_number, count_of, decided, hint_of, indices, rebuilder, sizes_in, symbols_of
 from .scope import Branch, Decision, Guard, Scope, guard_function, scope_of
@@ -45,6 +45,7 @@ __all__ = [
     "is_surely_equal",
     "is_surely_less",
     "largest",
+    "matching_function",
     "range_of",
     "rebuilder",
     "scope_of",

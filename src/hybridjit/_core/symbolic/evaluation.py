@@ -56,13 +56,27 @@ class Program:
             return f"{texts[0]}{atom.kind}{texts[1]}"
         return f"{atom.kind}({', '.join(texts)})"
 
-    def compile(self, body: Sequence[str]) -> Callable[..., Any]:
-        """The function of the parameters with this body, after the assignments."""
-        lines = [f"def evaluate({', '.join(self._parameters)}):", *self.assignments(), *body]
-        known: dict[str, Any] = {"ceil": math.ceil, "floor": math.floor, "max": max}
-        exec("\n".join(lines), known)
-        function: Callable[..., Any] = known["evaluate"]
-        return function
+    def compile(self, result: str, undefined: str = "") -> Callable[..., Any]:
+        """The function of the parameters that returns an expression.
+
+        It returns ``undefined`` for a division by zero, which raises without it.
+        """
+        lines = [*self.assignments(), f"    return {result}"]
+        if undefined:
+            inner = [f"    {line}" for line in lines]
+            lines = [
+                "    try:",
+                *inner,
+                f"    except ZeroDivisionError:\n        return {undefined}",
+            ]
+        return _function(self._parameters, lines)
+
+
+def _function(parameters: Sequence[str], lines: Sequence[str]) -> Callable[..., Any]:
+    known: dict[str, Any] = {"ceil": math.ceil, "floor": math.floor, "max": max}
+    exec("\n".join([f"def evaluate({', '.join(parameters)}):", *lines]), known)
+    function: Callable[..., Any] = known["evaluate"]
+    return function
 
 
 def values_function(
@@ -71,7 +85,31 @@ def values_function(
     """A function of sizes that returns the values of several lists of expressions."""
     program = Program(scope, parameters)
     lists = [f"[{', '.join(map(program.text, column))}]" for column in columns]
-    return program.compile([f"    return ({''.join(f'{each}, ' for each in lists)})"])
+    return program.compile(f"({''.join(f'{each}, ' for each in lists)})")
+
+
+def matching_function(
+    shapes: Sequence[Sequence[Any]], names: Sequence[str]
+) -> Callable[[Sequence[Sequence[int]]], tuple[int, ...] | None]:
+    """A function of shapes that returns the values of these symbols, which are sizes in ``shapes``.
+
+    It returns None for shapes with other ranks or constants, or with different sizes for a symbol.
+    """
+    tests = [f"len(a{i}) == {len(shape)}" for i, shape in enumerate(shapes)]
+    lines, places, equal = [], dict[str, str](), ["True"]
+    for i, shape in enumerate(shapes):
+        if shape:
+            lines.append(f"    {''.join(f'a{i}_{axis}, ' for axis in range(len(shape)))} = a{i}")
+        for axis, size in enumerate(shape):
+            name = f"a{i}_{axis}"
+            wanted = places.setdefault(str(size), name) if isinstance(size, Size) else repr(size)
+            equal += [] if wanted == name else [f"{name} == {wanted}"]
+    found = "".join(f"{places[name]}, " for name in names)
+    unpacked = "".join(f"a{i}, " for i in range(len(shapes)))
+    return _function(["shapes"], [
+        f"    {unpacked} = shapes", f"    if not ({' and '.join(tests)}): return None", *lines,
+        f"    return ({found}) if {' and '.join(equal)} else None",
+    ])  # fmt: skip
 
 
 def value_of(size: Size, values: Mapping[str, int]) -> Any:

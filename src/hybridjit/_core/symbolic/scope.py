@@ -337,16 +337,15 @@ def condition(
     program = Program(scope, tuple(scope.symbols))
     tests = [f"{name} >= 1" for name in scope.symbols]
     tests += [f"{program.text(g.left)} {g.test} {g.right!r}" for g in guards]
-    holds = program.compile([f"    return {' and '.join(tests)}"])
+    holds = program.compile(" and ".join(tests) or "True", "False")
+    if not decisions:
+        return holds
     operands = values_function(scope, tuple(scope.symbols), [d.sizes for d in decisions])
 
     def hold(*sizes: int) -> bool:
         try:
-            if not holds(*sizes):
-                return False
-            values = operands(*sizes) if decisions else ()
+            return holds(*sizes) and all(map(Decision.holds, decisions, operands(*sizes)))
         except ZeroDivisionError:  # of an expression that guards exclude
             return False
-        return all(map(Decision.holds, decisions, values))
 
     return hold

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -49,6 +50,15 @@ class _MethodDef(ctypes.Structure):
     )
 
 
+class BoundEntries(NamedTuple):
+    """The functions of a record, and the addresses of its numbers of steps and of places."""
+
+    connect: Callable[..., None]
+    run_all: Callable[..., None]
+    last_at: int
+    count_at: int
+
+
 class Entries:
     """Makes the functions of records. It must outlive them."""
 
@@ -65,7 +75,7 @@ class Entries:
 
     def bound(
         self, steps: int, count: int, main_thread: int, slots: int, places: int, filled: int
-    ) -> tuple[Callable[..., None], Callable[..., None]]:
+    ) -> BoundEntries:
         """``connect`` and ``run_all`` of a new record.
 
         steps        the address of the table of ``count`` steps
@@ -83,7 +93,9 @@ class Entries:
             self._new(ctypes.addressof(definition), record, None)
             for definition in self._definitions.values()
         )
-        return connect, run_all
+        start = id(record) + bytes.__basicsize__ - 1  # of the first byte; a zero follows the last
+        last_at, count_at = (start + 8 * FIELDS.index(field) for field in ("last", "count"))
+        return BoundEntries(connect, run_all, last_at, count_at)
 
 
 def _bytes_of(numbers: Sequence[int]) -> bytes:

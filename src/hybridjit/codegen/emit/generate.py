@@ -33,6 +33,7 @@ from .keys import object_key
 from .link import link, link_template
 from .module import emit_kernel, kernel_name
 from .objects import load_object
+from .turning import TURN, emit_turning, load_turning
 
 if TYPE_CHECKING:
     from .. import packing, tuned
@@ -61,7 +62,8 @@ class Code:
     """The code of a plan: the calls of each step, the kernels, and the driver's functions.
 
     ``image`` has the arguments of the kernels, and ``addresses`` their addresses, by name.
-    ``pack(packing, weights, out)`` packs the plan's weights.
+    ``pack(packing, weights, out)`` packs the plan's weights. ``turn`` writes the tables of a
+    template, see ``turning.py``.
     """
 
     target: Target
@@ -70,6 +72,7 @@ class Code:
     driver: Any
     pack: Callable[[Packing, np.ndarray, np.ndarray], None]
     addresses: Mapping[str, int]
+    turn: Callable[[int], None] | None
     image: Image | SizedImage
 
 
@@ -81,6 +84,7 @@ DRIVER = "driver"
 _KERNELS: weakref.WeakValueDictionary[tuple[Target, str], Kernel] = weakref.WeakValueDictionary()
 _DRIVERS: dict[Target, Any] = {}
 _PACKERS: dict[Target, native_packing.NativePacking] = {}
+_TURNING: dict[Target, Callable[[int], None]] = {}
 
 
 class NotStoredError(Exception):
@@ -103,12 +107,14 @@ class KeptSpec:
 class Request:
     """Kernels of a compilation, by their specs, and its log.
 
-    ``packs`` are the names of the packers that are needed as well.
+    ``packs`` are the names of the packers that are needed as well. ``turns``: whether the code of
+    ``turning.py`` is.
     """
 
     specs: tuple[AnySpec, ...]
     log: CompileLog
     packs: tuple[str, ...] = ()
+    turns: bool = False
 
 
 @dataclass(frozen=True)
@@ -172,6 +178,8 @@ class _Class:
 
     def key(self, sizes: tuple[int, ...]) -> tuple[Hashable, ...]:
         """A key that is equal for sizes with the same template."""
+        if not self._keys:
+            return ()
         (numbers,) = self._numbers(*sizes)
         return tuple(key(each) for key, each in zip(self._keys, numbers))
 
@@ -201,16 +209,17 @@ class Templates:
         """The comparisons that each class of sizes satisfies, most recently used class first."""
         return [str(each.branch) for each in self._classes]
 
-    def prepare(self, sizes: tuple[int, ...]) -> None:
-        """Compile kernels for sizes that satisfy the guards, unless they exist."""
-        self.entry(sizes)
-
     def entry(self, sizes: tuple[int, ...], log: CompileLog | None = None) -> _Entry:
-        """The template for these sizes, and the function that makes the code of an image."""
+        """The template for these sizes, and the function that makes the code of an image.
+
+        Kernels are compiled unless they exist.
+        """
         latest = self._latest
         if latest is None or latest[0] != sizes:
             latest = self._latest = (sizes, self._found(sizes, log))
         return latest[1]
+
+    prepare = entry
 
     def _found(self, sizes: tuple[int, ...], log: CompileLog | None) -> _Entry:
         within: _Class | None = None
@@ -218,7 +227,8 @@ class Templates:
             if each.holds(*sizes):
                 key = each.key(sizes)
                 if key in each.templates:
-                    self._use(each, key)
+                    if len(each.templates) > 1 or self._classes[0] is not each:
+                        self._use(each, key)
                     return each.templates[key]
                 within = within or each
         return self._made(sizes, log or CompileLog((), name=self.plan.graph.name), within)
@@ -261,8 +271,8 @@ class Templates:
         kernels = loaded([chosen.request], self._target, self._processes)
         own = {spec: kernels[spec] for spec in chosen.request.specs}
         packs = _PACKERS[self._target].pack if chosen.request.packs else _pack
-        driver, addresses = _DRIVERS[self._target], _addresses(own)
-        return partial(Code, self._target, chosen.calls, own, driver, packs, addresses)
+        driver, addresses, turn = _DRIVERS[self._target], _addresses(own), _TURNING[self._target]
+        return partial(Code, self._target, chosen.calls, own, driver, packs, addresses, turn)
 
 
 def _choose(
@@ -273,7 +283,8 @@ def _choose(
     log.dump("spec", lambda: spec_text(plan, calls, target))
     specs = tuple(dict.fromkeys(call.spec for row in calls for call in row))
     _dump_code(specs, target, log)
-    return _Chosen(plan, calls, Request(specs, log, packs_of(plan, calls)))
+    packs = packs_of(plan, calls)
+    return _Chosen(plan, calls, Request(specs, log, packs, choices is not None))
 
 
 def packs_of(plan: Plan, calls: Sequence[tuple[Call, ...]]) -> tuple[str, ...]:
@@ -300,7 +311,8 @@ def code_of(
 ) -> Code:
     """The code of a plan with these kernels, which are loaded."""
     packs = _PACKERS[target].pack if has_packers else _pack
-    return Code(target, calls, kernels, _DRIVERS[target], packs, _addresses(kernels), image)
+    driver, addresses = _DRIVERS[target], _addresses(kernels)
+    return Code(target, calls, kernels, driver, packs, addresses, None, image)
 
 
 def _pack(how: Packing, weight: np.ndarray, out: np.ndarray) -> None:
@@ -391,7 +403,7 @@ class _Loading:
         self._target = target
         self._new: dict[AnySpec, None] = {}
         self._packers: set[str] = set()
-        self._loads_driver = False
+        self._loads_driver = self._loads_turning = False
         self.kernels: dict[AnySpec, Kernel] = {}
 
     def part(self, request: Request) -> Part:
@@ -405,17 +417,20 @@ class _Loading:
                 new.append(spec)
         self._new.update(dict.fromkeys(new))
         wanted = [Wanted(str(s), partial(_emitted, s, self._target), s.needs_passes) for s in new]
-        return Part([*wanted, *self._once(request.packs)], request.log)
+        return Part([*wanted, *self._once(request)], request.log)
 
-    def _once(self, packs: Sequence[str]) -> Iterator[Wanted]:
-        """The driver and the packers, if they are to be loaded."""
+    def _once(self, request: Request) -> Iterator[Wanted]:
+        """The driver, the packers and the code that turns templates, if they are to be loaded."""
         if self._target not in _DRIVERS and not self._loads_driver:
             self._loads_driver = True
             # LLVM takes 5 ms instead of 70, and calls take the same time: the driver executes a few
             # dozen loads per step
             yield Wanted(DRIVER, partial(emit_driver, self._target), with_passes=False, level=0)
         known = _PACKERS.get(self._target)
-        for name in packs:
+        if request.turns and self._target not in _TURNING:
+            self._loads_turning = True
+            yield Wanted(TURN, partial(emit_turning, self._target), with_passes=False)
+        for name in request.packs:
             if name not in self._packers and (known is None or name not in known.names):
                 self._packers.add(name)
                 emit = partial(packers.emit_packer, self._target, name)
@@ -429,6 +444,8 @@ class _Loading:
             _PACKERS[self._target].load(name, objects[f"packer {name}"])
         if self._loads_driver:
             _DRIVERS[self._target] = load_driver(objects[DRIVER], self._target)
+        if self._loads_turning:
+            _TURNING[self._target] = load_turning(objects[TURN], self._target)
         if self._new:
             codes = [objects[str(spec)] for spec in self._new]
             library = Library(codes, self._target, list(map(kernel_name, self._new)))

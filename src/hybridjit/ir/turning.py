@@ -1,0 +1,95 @@
+"""Rows from which machine code writes the kernels' arguments of a template for the sizes of a call.
+
+Input: the slots of a template, some of them symbolic. Output: a row for each kernel call and for
+each slot. ``codegen/emit/turning.py`` reads them, and ``runtime/sized_call.py`` calls that code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from .plan_image import Tables
+
+# Numbers of a call: 0, 1, the distinct symbolic integers, and the first and the last round but one
+# of each repeated call.
+ZERO, ONE, FIRST_NUMBER = 0, 1, 2
+# Fields of a job, 64 bits each. Addresses: of the numbers; of the rows of calls and slots; of the
+# bases of addresses; of the tables that are written (steps, slots and places); of the numbers of
+# steps and of places, which are stored.
+JOB = (
+    *("numbers", "calls", "call_count", "arguments", "bases"),
+    *("steps", "slots", "places", "last", "count"),
+)
+# Fields of a row for each kernel call: the kernel, its first row of ``arguments`` and their number;
+# which numbers are the rounds' begin and end; ``unfenced``, and the same in the last round.
+CALL_ROW = ("kernel", "first", "width", "low", "high", "unfenced", "last")
+# Fields of a row for each slot: its integer, to which a number is added, and in each round another
+# integer and another number; the number of the base of an address; the number of an array, or -1.
+ARGUMENT_ROW = ("value", "number", "step", "step_number", "base", "array")
+
+
+class Rows(NamedTuple):
+    """The rows of a template; in ``calls`` a kernel is its number among ``kernels``.
+
+    repeated  the numbers of steps, slots and places in each round of the repeated calls
+    once      those of all other calls together
+    """
+
+    calls: np.ndarray
+    arguments: np.ndarray
+    kernels: tuple[str, ...]
+    repeated: list[tuple[int, int, int]]
+    once: tuple[int, int, int]
+
+    def room(self, rounds: Sequence[int]) -> tuple[int, int, int]:
+        """How many steps, slots and places the tables have for these rounds."""
+        steps, slots, places = self.once
+        for count, (_, width, filled) in zip(rounds, self.repeated):
+            steps, slots, places = steps + count, slots + count * width, places + count * filled
+        return steps, slots, places
+
+
+def rows_of(
+    once: Tables,
+    first: tuple[np.ndarray, np.ndarray],
+    step: tuple[np.ndarray, tuple[np.ndarray, np.ndarray]],
+    ends: Mapping[int, tuple[int, int]],
+    last: Mapping[int, int],
+) -> Rows:
+    """The rows of a template whose tables, without repetitions, are ``once``.
+
+    first  slots to which a number is added, and which
+    step   what each round adds to a slot: an integer, and a number as in ``first``
+    ends   for each repeated call, which numbers are the begin and the end of its rounds
+    last   for each repeated call, ``unfenced`` of its last round
+    """
+    count = len(once.values)
+    arguments = np.zeros((count, len(ARGUMENT_ROW)), np.int64)
+    arguments[:, 0], arguments[:, 2], arguments[:, 4], arguments[:, 5] = (
+        once.values, step[0], once.of_base, -1,
+    )  # fmt: skip
+    arguments[first[0], 1] = first[1]
+    arguments[step[1][0], 3] = step[1][1]
+    arguments[once.places[:, 1], 5] = once.places[:, 0]
+    calls = np.zeros((len(once.rows), len(CALL_ROW)), np.int64)
+    calls[:, [0, 1, 5]] = once.rows
+    calls[:, 2] = np.diff(once.rows[:, 1], append=count)
+    calls[:, 3:5] = ZERO, ONE
+    calls[:, 6] = calls[:, 5]
+    for number, both in ends.items():
+        calls[number, 3:5] = both
+        calls[number, 6] = last[number]
+    width = calls[:, 2].tolist()
+    filled = np.bincount(_call_of(once), minlength=len(calls)).tolist()
+    each = [(1, *both) for both in zip(width, filled)]
+    others = [one for number, one in enumerate(each) if number not in ends]
+    totals = tuple(map(sum, zip((0, 0, 0), *others)))
+    return Rows(calls, arguments, once.kernels, [each[number] for number in ends], totals)  # type: ignore[arg-type]
+
+
+def _call_of(once: Tables) -> np.ndarray:
+    """For each place the number of its kernel call."""
+    return np.searchsorted(once.rows[:, 1], once.places[:, 1], side="right") - 1
