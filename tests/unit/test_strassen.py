@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -10,9 +11,15 @@ import pytest
 from compiling import AVAILABLE, call, compiled, run_reference, var
 from hybridjit._core.config import override
 from hybridjit._core.options import Options
+from hybridjit.codegen.kinds.conv.choose import algorithms
 from hybridjit.codegen.kinds.conv.choose_strassen import _pairs_of_block
+from hybridjit.codegen.kinds.conv.cost import cost
+from hybridjit.codegen.kinds.conv.layer import Layer
+from hybridjit.codegen.kinds.conv.positions import Positions
 from hybridjit.codegen.kinds.conv.spec import StrassenSpec
 from hybridjit.codegen.packing import StrassenPacking
+from hybridjit.codegen.spec import Program
+from hybridjit.codegen.targets import find_target
 from hybridjit.ir.node import Output
 from hybridjit.runtime.executable import Executable
 from neighbours import Network, conv, dense_across, inside, live, network
@@ -227,3 +234,26 @@ def test_the_search_for_a_block_ends_at_the_least_padding_nearest_to_the_wish(mo
                 for mr in range(min(tiles, fewest), min(tiles, most) + 1)
             ]  # fmt: skip
             assert _pairs_of_block(pairs, wished, most) == min(blocks)[2:]
+
+
+@pytest.mark.parametrize("target", ["avx512", "avx2", "sse2"])
+@pytest.mark.parametrize("winograd", [True, False, "always"])
+def test_the_choice_by_positions_is_that_of_all_candidates(target, winograd):
+    """For a layer's bits, and for rows of many samples."""
+    machine = find_target(target)
+    one = (1, 1, 1)
+    for ic, oc in ((64, 64), (256, 1024), (768, 256), (512, 70), (130, 512), (1024, 4096)):
+        for apart, count in product((1, 7), (1, 2, 7, 49, 128, 197, 1024)):
+            layer = Layer(
+                inp=(1, 1, count), out=(1, 1, count), kernel=one, stride=one, dilate=one,
+                pad=(0, 0, 0), groups=1, ic=ic, oc=oc, xs=(0, 0, 0, ic, apart), reads=(),
+                writes=((0, 0, 0, oc, 1),), program=Program(1),
+            )  # fmt: skip
+            positions = Positions.of(layer, machine, winograd)
+            best = algorithms(layer, machine, winograd, True)[0]
+            is_strassen = isinstance(best, StrassenSpec)
+            bits = ("strassen", best.chunks) if is_strassen else (best.kind, 1, 0)
+            assert positions is not None and positions.key((count,)) == bits
+            gains = winograd == "always" or cost(layer, best, machine) < layer.operations
+            assert positions.pays(2 * count, count) == (is_strassen and gains)
+            assert not positions.pays(1, 1)

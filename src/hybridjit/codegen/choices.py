@@ -103,10 +103,15 @@ class Choices:
 
         ``same`` stands for all that the key depends on besides these fields.
         """
-        numbers = tuple(getattr(record, name) for name in names)
+
+        def of(numbers: tuple[Any, ...]) -> Hashable:
+            return key(replace(record, **dict(zip(names, numbers))))
+
+        self.note_numbers(tuple(getattr(record, name) for name in names), of, same)
+
+    def note_numbers(
+        self, numbers: tuple[Any, ...], key: Callable[[tuple[Any, ...]], Hashable], same: Hashable
+    ) -> None:
+        """Note that a choice depends on numbers as far as ``key(numbers)`` does."""
         if is_symbolic(numbers):
-
-            def of(numbers: tuple[Any, ...]) -> Hashable:
-                return key(replace(record, **dict(zip(names, numbers))))
-
-            self.notes.append(Note(numbers, of, (same, str(numbers))))
+            self.notes.append(Note(numbers, key, (same, str(numbers))))

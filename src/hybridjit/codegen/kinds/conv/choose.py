@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from ...._core.frozen import dataclass, replace
 from ...._core.symbolic import hint_of, range_of
 from ...._core.target import Target
+from ...._core.types import product
 from ....ir.plan import Step
 from ....ir.plan_image import Packed
 from ....ir.sized import is_symbolic
@@ -55,6 +56,7 @@ from .choose_winograd import (
 )
 from .cost import cost
 from .layer import Layer
+from .positions import Positions
 from .spec import EXTENTS, ConvSpec, DepthwiseSpec, StrassenSpec, WinogradSpec
 
 # An algorithm for a layer.
@@ -153,7 +155,11 @@ def _found_for(layer: Layer, finding: _Finding, setting: Setting) -> tuple[_Foun
         return finding.of(layer, setting), layer
     noted, sizes = _as_noted(layer), (*EXTENTS, "images")
     same = (finding, str(_without_sizes(noted)))
-    setting.choices.note(noted, sizes, partial(_bits_of, finding, setting), same)
+    positions = Positions.of(noted, finding.target, finding.winograd if finding.is_plain else False)
+    if positions is not None and setting.decide is None:
+        setting.choices.note_numbers((product(noted.out),), positions.key, same)
+    else:
+        setting.choices.note(noted, sizes, partial(_bits_of, finding, setting), same)
     fixed = setting.choices.settled(layer, sizes)
     found = finding.of(fixed, setting)
     if fixed is not layer:

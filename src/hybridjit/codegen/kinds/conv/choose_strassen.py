@@ -45,11 +45,10 @@ def strassen_spec(layer: Layer, target: Target) -> StrassenSpec:
     flat = flattened(layer)
     vectors = first_half(layer.oc, target.lanes) // target.lanes
     pairs = -(-product(layer.out) // 2)
-    wished = max(1, -(-pairs // 2))
-    chunks, fitting = _chunks(layer, min(wished, _ENOUGH_PAIRS), target)
+    wished = wished_pairs(pairs)
+    chunks, fitting = chunks_for(layer.ic, layer.oc, wished, target)
     # Chunks change the order of a sum, blocks do not: for blocks the hint decides.
-    pairs, fitting = hint_of(pairs), min(hint_of(wished), fitting)
-    tiles, mr = _pairs_of_block(pairs, max(1, fitting), most_rows(target)[2])
+    tiles, mr = pairs_of_block(hint_of(pairs), hint_of(wished), fitting, most_rows(target)[2])
     return StrassenSpec(
         out=flat.out, ic=layer.ic, oc=layer.oc, tiles=tiles, mr=mr, nv=2 if vectors > 1 else 1,
         unroll=4, chunks=chunks, **flat.tensors,
@@ -60,19 +59,30 @@ def strassen_spec(layer: Layer, target: Target) -> StrassenSpec:
 _ENOUGH_PAIRS = 24
 
 
-def _chunks(layer: Layer, wished: int, target: Target) -> tuple[int, int]:
+def wished_pairs(pairs: int) -> int:
+    """Pairs of a block of which there are two."""
+    return max(1, -(-pairs // 2))
+
+
+def chunks_for(ic: int, oc: int, wished: int, target: Target) -> tuple[int, int]:
     """The number of chunks of the channels, and the pairs of a block whose sums then fit in the
     cache.
 
-    The fewest chunks with which ``wished`` pairs fit; one, if the products of all filters, which
-    stay there until the last chunk, do not fit as well.
+    The fewest chunks with which ``wished`` pairs fit, or :data:`_ENOUGH_PAIRS`; one, if the
+    products of all filters, which stay there until the last chunk, do not fit as well.
     """
+    wished = min(wished, _ENOUGH_PAIRS)
     room = 3 * target.l2_bytes // 8 // (4 * PRODUCTS)
-    channels = layer.ic // 2
-    for chunks in _CHUNKS if wished * layer.oc // 2 <= room else ():
+    channels = ic // 2
+    for chunks in _CHUNKS if wished * oc // 2 <= room else ():
         if room * chunks // channels >= wished and channels % (chunks * target.lanes) == 0:
             return chunks, room * chunks // channels
     return 1, room // channels
+
+
+def pairs_of_block(pairs: int, wished: int, fitting: int, most: int) -> tuple[int, int]:
+    """Pairs of a block near ``wished`` that fit, and rows of a register tile."""
+    return _pairs_of_block(pairs, max(1, min(wished, fitting)), most)
 
 
 @lru_cache(maxsize=4096)

@@ -11,10 +11,10 @@ from ...._core.target import Target
 from ...._core.types import product
 from ...families import family_of
 from ...interpolation import Line
-from ...packing import whole_vectors
+from ...packing import first_half, whole_vectors
 from .layer import Layer
 from .spec import PRODUCTS, ConvSpec, StrassenSpec, WinogradSpec
-from .tile import multiplies_in_halves
+from .tile import ends_in_half, multiplies_in_halves
 
 # Size of the third-level cache relative to the second.
 _THIRD_LEVEL = 16
@@ -38,14 +38,12 @@ def cost(layer: Layer, spec: ConvSpec | StrassenSpec | WinogradSpec, target: Tar
     do the addresses of a tile's positions. Channels and filters are rounded up to full vectors.
     """
     if isinstance(spec, ConvSpec):
-        at_once = spec.element.together
-        nbytes = target.element_bytes * layer.operations // (2 * product(layer.out)) // at_once
-        price = _price(layer, nbytes, target)
-        padded = _filled(layer.oc, spec.half_last, target) / layer.oc
-        products = padded * layer.operations / at_once
-        return max(products, price) + _packing(layer, spec, target)
+        positions = product(layer.out)
+        products = direct_cost(layer.operations, positions, layer.oc, target, layer.images)
+        return products + _packing(layer, spec, target)
     if isinstance(spec, StrassenSpec):
-        return _strassen(layer, spec, target)
+        of_layer = StrassenCost(layer.ic, layer.oc, spec.nv, layer.xs[4] == 1, target)
+        return of_layer.of(spec.pairs, spec.tiles, spec.mr)
     tiles: float = spec.tiles_of_image
     rows: float = -(-tiles // spec.mr) * spec.mr
     if spec.live:
@@ -60,11 +58,19 @@ def cost(layer: Layer, spec: ConvSpec | StrassenSpec | WinogradSpec, target: Tar
     moved = whole_vectors(spec.channels, target.lanes), whole_vectors(layer.oc, target.lanes)
     each = moved[0] * into + moved[1] * back + addresses * spec.depth[0]
     transforms = 4 * layer.groups * tiles * each
-    weights = _price(layer, layer.groups * nbytes, target)
+    weights = _price(layer.images, layer.groups * nbytes, target)
     if layer.images and not spec.live:
         weights = layer.groups * _blocks_of_image(spec) * _again(nbytes, target)
     products += _evicted(spec, nbytes, target) * layer.groups
     return max(products, weights) + transforms + _packing(layer, spec, target)
+
+
+def direct_cost(operations: int, positions: int, oc: int, target: Target, images: int = 0) -> float:
+    """Operations of the direct kernel, or the price of loading its weights if that is more."""
+    at_once = target.element.together
+    nbytes = target.element_bytes * operations // (2 * positions) // at_once
+    padded = _filled(oc, ends_in_half(oc, target), target) / oc
+    return max(padded * operations / at_once, _price(images, nbytes, target))
 
 
 def _filled(filters: int, half_last: bool, target: Target) -> int:
@@ -72,21 +78,27 @@ def _filled(filters: int, half_last: bool, target: Target) -> int:
     return whole_vectors(filters, target.lanes // 2 if half_last else target.lanes)
 
 
-def _strassen(layer: Layer, spec: StrassenSpec, target: Target) -> float:
+class StrassenCost:
     """Seven products of quarters, and the sums before and after them.
 
     Filters are 7/4 as large: the part outside the second-level cache is loaded, half of it in
-    parallel.
+    parallel. ``nv`` vectors of filters are multiplied at once.
     """
-    in_halves = multiplies_in_halves(target)
-    full, rest = divmod(spec.pairs, spec.tiles)
-    rows = (full * -(-spec.tiles // spec.mr) + -(-rest // spec.mr)) * spec.mr
-    filters = spec.columns(target.lanes) * spec.nv * target.lanes
-    products = _OF_HALVES[in_halves] * 2 * PRODUCTS * rows * filters * layer.ic / 2
-    sums = _OF_A_PAIR[in_halves] * spec.pairs * (layer.ic + layer.oc) / 2
-    if layer.xs[4] != 1:
-        sums += _OF_A_STRIDED_PAIR[in_halves] * spec.pairs * layer.ic / 2
-    return products + sums + _again(PRODUCTS * layer.ic * layer.oc, target) / 2
+
+    def __init__(self, ic: int, oc: int, nv: int, are_adjacent: bool, target: Target) -> None:
+        in_halves = multiplies_in_halves(target)
+        filters = whole_vectors(first_half(oc, target.lanes), nv * target.lanes)
+        self._of_row = _OF_HALVES[in_halves] * 2 * PRODUCTS * filters * ic / 2
+        self._of_pair = _OF_A_PAIR[in_halves] * (ic + oc) / 2
+        if not are_adjacent:
+            self._of_pair += _OF_A_STRIDED_PAIR[in_halves] * ic / 2
+        self._weights = _again(PRODUCTS * ic * oc, target) / 2
+
+    def of(self, pairs: int, tiles: int, mr: int) -> float:
+        """The cost for these pairs, in blocks of ``tiles`` and register tiles of ``mr``."""
+        full, rest = divmod(pairs, tiles)
+        rows = (full * -(-tiles // mr) + -(-rest // mr)) * mr
+        return self._of_row * rows + self._of_pair * pairs + self._weights
 
 
 @lru_cache(maxsize=1024)
@@ -153,10 +165,10 @@ def _again(nbytes: int, target: Target) -> float:
     return nbytes * (family.third_level_price if stays else family.memory_price)
 
 
-def _price(layer: Layer, nbytes: int, target: Target) -> float:
+def _price(images: int, nbytes: int, target: Target) -> float:
     """The price of loading ``nbytes`` of weights, in operations for one image."""
     price = family_of(target).memory_price * nbytes if nbytes > target.l2_bytes else 0
-    return price / max(1, layer.images)
+    return price / max(1, images)
 
 
 def _packing(layer: Layer, spec: ConvSpec | WinogradSpec, target: Target) -> float:
@@ -181,5 +193,5 @@ def _packing(layer: Layer, spec: ConvSpec | WinogradSpec, target: Target) -> flo
     # F(2x2) and 8 with the direct kernel.
     ways = 3 if written_bytes > _THIRD_LEVEL * target.l2_bytes else 1
     nbytes = target.stored_bytes * read + ways * written_bytes
-    bytes_price = _price(layer, nbytes, target)
+    bytes_price = _price(layer.images, nbytes, target)
     return max(each * written / layer.images, bytes_price)

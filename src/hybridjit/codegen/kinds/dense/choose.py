@@ -28,11 +28,10 @@ from ...call import (
 from ...families import family_of
 from ...packing import ChannelPacking
 from ...spec import Ints, KernelSpec
-from ..conv.choose import algorithms, calls_of
-from ..conv.choose_strassen import has_halves, suits_strassen
-from ..conv.cost import cost
+from ..conv.choose import calls_of
+from ..conv.choose_strassen import has_halves
 from ..conv.layer import Layer
-from ..conv.spec import StrassenSpec
+from ..conv.positions import Positions
 from ..conv.tile import ends_in_half, most_rows, register_tile, rows_share_sets
 from ..parts.cost import is_long
 from ..parts.gemm import MOST_GIVEN
@@ -270,7 +269,7 @@ def _rows_by_strassen(step: Step, setting: Setting) -> SampleRows:
     if setting.is_training or not setting.winograd:
         return SampleRows()
     x = views_of(step, anchor.inputs[:1])[0]
-    target = in_pairs(setting, x.strides[1], step).target
+    target, winograd = in_pairs(setting, x.strides[1], step).target, setting.winograd
     if not is_fixed(anchor.inputs[1], setting):
         return SampleRows()
     if sum(value.type.size for value in setting.params) > _MOST_PARAMETERS:
@@ -278,27 +277,19 @@ def _rows_by_strassen(step: Step, setting: Setting) -> SampleRows:
     rows = setting.sample_rows(anchor)
     if not isinstance(rows.count, Size) and rows.count == 1:
         return SampleRows()  # a single row has no pairs
-    layers = (_as_convolution(step, SampleRows(x.shape[0])), _as_convolution(step, rows))
-    channels = (layers[0].ic, layers[0].oc)
+    channels = (x.shape[1], anchor.shape[1])
     if not is_symbolic(channels) and not has_halves(*channels, target):
         return SampleRows()
-    pays = decided("strassen", lambda both: _pays(both[0], both[1], target, setting), layers)
-    return rows if pays else SampleRows()
+    known: dict[tuple[int, ...], Positions] = {}
 
+    def pays(numbers: Sequence[int]) -> bool:
+        whole, count, stride, ic, oc = numbers
+        if (stride, ic, oc) not in known:
+            known[stride, ic, oc] = Positions(ic, oc, stride == 1, target, winograd)
+        return known[stride, ic, oc].pays(whole, count)
 
-def _pays(whole: Layer, layer: Layer, target: Target, setting: Setting) -> bool:
-    """Whether Strassen's algorithm can compute the rows of a sample, at less cost than the direct
-    kernel for rows of many samples.
-
-    Samples with few rows share weights when rows are multiplied directly: 28 samples of 7 rows, 384
-    to 1536 channels, take 2.4 instead of 1.0 ms by Strassen's algorithm.
-    """
-    if not suits_strassen(whole, target):
-        return False
-    best = algorithms(layer, target, setting.winograd, True)[0]
-    if not isinstance(best, StrassenSpec):
-        return False
-    return setting.winograd == "always" or cost(layer, best, setting.target) < layer.operations
+    sizes = (x.shape[0], rows.count, x.strides[1], *channels)
+    return rows if decided("strassen", pays, sizes) else SampleRows()
 
 
 def _choose_as_convolution(step: Step, setting: Setting, rows: SampleRows) -> tuple[Call, ...]:
