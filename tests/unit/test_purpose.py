@@ -419,6 +419,14 @@ def test_saved_memory_keeps_its_bound_when_sizes_change():
             assert SAVED.nbytes()[1] <= 100 * 64 * 4
 
 
+def test_saved_memory_of_a_large_call_serves_smaller_ones():
+    """Sizes that vary from call to call do not have new pages each time."""
+    (large, large_given), (small, given) = (saving((rows, 64)) for rows in (900, 30))
+    place = large(large_given)[1].ctypes.data
+    assert small(given)[1].ctypes.data == place
+    assert large(large_given)[1].ctypes.data == place
+
+
 @pytest.mark.parametrize("nbytes", [1, 1000, 130 << 20])
 def test_saved_memory_can_be_written_on_a_boundary(nbytes):
     pages = aligned_pages(nbytes)

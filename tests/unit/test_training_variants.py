@@ -331,6 +331,24 @@ def test_weights_after_steps_have_the_bits_of_fixed_sizes(make, sizes):
     assert mx.compile_stats()["new_sizes"] > before["new_sizes"]
 
 
+def test_steps_at_further_sizes_share_memory():
+    net = sequence(nn.Dense(700, activation="relu", in_units=6), nn.Dense(4, in_units=700))
+    net.initialize(mx.init.Normal(0.3))
+    net.hybridize()
+    step = train_step_of(net)
+
+    def memory(sizes):
+        for n in sizes:
+            step(reals(n, 6), whole(4, n))
+        stats = mx.memory_stats()
+        return stats["arena_bytes"], stats["saved_bytes"] + stats["saved_idle_bytes"]
+
+    arenas, saved = memory([150, 400, 399])
+    more, same = memory([390, 301, 222, 150, 333, 210, 400, 205])
+    assert same == saved
+    assert more - arenas < 1 << 19, "passes that need less than 256 KB have memory of their own"
+
+
 def test_a_reshaped_executor_trains_by_the_variant_of_the_first_one():
     data, weight = mx.sym.var("data"), mx.sym.var("weight")
     product = mx.sym.FullyConnected(data, weight, no_bias=True, num_hidden=3)

@@ -69,7 +69,7 @@ class _Lease:
 
 
 class SavedMemory:
-    """Idle blocks by size, to be reused.
+    """Idle blocks by size, to be reused for arrays that need as many bytes or fewer.
 
     Idle blocks and one call's block together are limited to the largest need of a live executable;
     beyond that, the least recently used size is freed.
@@ -92,9 +92,10 @@ class SavedMemory:
         """An array of each type, with arbitrary contents."""
         self._collect()
         found = self._waiting(layout.nbytes)
+        block = found or self._fresh(layout.nbytes)
         if self._idle:
-            self._drop(self._limit() - layout.nbytes)
-        lease = _Lease(found or self._fresh(layout.nbytes), self._returned)
+            self._drop(self._limit() - block.memory.nbytes)
+        lease = _Lease(block, self._returned)
         whole = np.asarray(lease)
         places = zip(layout.types, layout.offsets)
         return [np.ndarray(shape, dtype, whole, offset) for (shape, dtype), offset in places]
@@ -114,9 +115,11 @@ class SavedMemory:
             size = block.memory.nbytes
             self._idle[size] = [*self._idle.pop(size, ()), block]
 
-    def _waiting(self, size: int) -> _Block | None:
-        blocks = self._idle.get(size)
-        return blocks.pop() if blocks else None
+    def _waiting(self, nbytes: int) -> _Block | None:
+        """The smallest idle block that is large enough."""
+        size = min((size for size, known in self._idle.items() if size >= nbytes and known),
+                   default=None)  # fmt: skip
+        return None if size is None else self._idle[size].pop()
 
     def _fresh(self, size: int) -> _Block:
         block = _Block(size)
