@@ -236,6 +236,7 @@ def networks() -> Iterator[tuple[str, Network]]:
         yield f"bytes depthwise {size}", of_bytes(size, (2, 5, 6, size), **each)
         far = {"num_group": size, "stride": (2, 2), "pad": (2, 1)}
         yield f"bytes strided {size}", of_bytes(size, (1, 7, 6, size), (5, 3), **far)
+    yield "selected in a heap", network(layer("topk", k=33, ret_typ="both"), (2, 4301))
     for size in (3, 17):
         yield f"lrn {size}", network(inside(layer("LRN", nsize=7)), (2, size, 2, 3))
         yield f"lrn first {size}", network(layer("LRN", nsize=3), (1, 4, 1, size))

@@ -45,7 +45,15 @@ def uses(
 @pytest.mark.parametrize("ascending", [False, True])
 def test_few_numbers_of_long_rows_are_numpys(ascending: bool, dtype: str, target: str):
     random = np.random.default_rng(8)
-    for k, shape in ((1, (3, 8)), (1, (2, 37)), (5, (4, 301)), (5, (3, 40)), (32, (2, 1000))):
+    for k, shape in (
+        (1, (3, 8)),
+        (1, (2, 37)),
+        (5, (4, 301)),
+        (5, (3, 40)),
+        (32, (2, 1000)),
+        (33, (2, 4300)),
+        (256, (2, 32768)),
+    ):
         rows = numbers(random, shape, dtype)
         rows[-1].sort()
         for x in (rows, rows[:, ::-1].copy(), np.full_like(rows, np.nan)):

@@ -19,7 +19,7 @@ from ..spec import Extent, KernelSpec
 from .parts.arguments import Arguments
 from .parts.digits import DIGITS, digit_sort, key_of
 from .parts.merging import load_place, merge_sort
-from .parts.selection import FEW, Selection, precedes
+from .parts.selection import FEW, LONG_HEAP, MOST, precedes, selection_of
 from .record import register
 
 _LINE = 64
@@ -35,6 +35,7 @@ class OrderSpec(KernelSpec):
 
     by_digits  whether rows are sorted by the digits of their keys instead of merging
     selects    whether the elements are selected without sorting the row
+    in_heap    whether the selected elements are in a heap while the row is read
     """
 
     count: Extent
@@ -43,6 +44,7 @@ class OrderSpec(KernelSpec):
     by_digits: bool
     element: ElementTypes = SINGLE
     selects: bool = False
+    in_heap: bool = False
     kind = "order"
     extents = ("count", "most")
 
@@ -60,10 +62,12 @@ def choose_order(step: Step, setting: Setting) -> tuple[Call, ...]:
     anchor, target = step.group.anchor, setting.target
     rows, count = anchor.inputs[0].type.dims
     most, ascending = anchor.attrs["k"], anchor.attrs["is_ascend"]
-    selects = bool(most <= FEW and count >= _LONG * most)
+    long = _LONG if most <= FEW else LONG_HEAP
+    selects = bool(most <= MOST and count >= long * most)
     # Clearing and adding the counts takes as long as merging this many elements.
     by_digits = not selects and bool(count > _SHORT)
-    spec = OrderSpec(count, most, ascending, by_digits, target.element, selects)
+    in_heap = selects and bool(most > FEW)
+    spec = OrderSpec(count, most, ascending, by_digits, target.element, selects, in_heap)
     places = [Address(view) for view in (step.reads[0], *step.writes)]
     args: tuple[Argument, ...] = (*places, Scratch(spec.scratch_bytes), rows)
     each = 1 if selects else 4 if by_digits else int(hint_of(count)).bit_length()
@@ -99,7 +103,7 @@ def _emit_row(
     orders: tuple[Value, Value],
 ) -> None:
     if spec.selects:
-        Selection(b, x, y, places, spec.most, spec.ascending).emit(spec.count)
+        selection_of(b, x, y, places, spec.most, spec.ascending, spec.in_heap).emit(spec.count)
         return
 
     def key(place: Value) -> Value:

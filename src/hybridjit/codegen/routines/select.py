@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..._core.frozen import dataclass
 from ..._core.target import SINGLE, ElementTypes
 from ..kinds.parts.arguments import Arguments
-from ..kinds.parts.selection import Selection
+from ..kinds.parts.selection import FEW, selection_of
 from ..llvm.builder import LoopBuilder
 from ..llvm.types import I64
 from ..spec import KernelSpec
@@ -29,4 +29,5 @@ def emit_select(b: LoopBuilder, spec: SelectSpec, args: Arguments) -> None:
         row = b.at(x, b.mul(unit.index, count))
         first = b.mul(unit.index, spec.most)
         numbers, found = b.at(y, first), b.at(places, first, I64)
-        Selection(b, row, numbers, found, spec.most, spec.ascending).emit(count)
+        in_heap = spec.most > FEW
+        selection_of(b, row, numbers, found, spec.most, spec.ascending, in_heap).emit(count)

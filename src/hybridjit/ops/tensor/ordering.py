@@ -32,8 +32,9 @@ Shape = tuple[int, ...]
 
 # Minimal length of a row that is processed by a separate call.
 _LONG_ROW = 1024
-# Maximal count for selection by machine code, and minimal ratio of row length to count.
-_FEW, _LONG = 32, 8
+# Maximal count for selection by machine code, and minimal ratio of row length to count: 8 for
+# short lists, 16 for the others.
+_MOST, _FEW, _LONG = 256, 32, 8
 _ARG = "axis:int?=None keepdims:bool=False"
 
 
@@ -144,7 +145,8 @@ def _best(data: np.ndarray, axis: int, is_ascend: bool, count: int) -> np.ndarra
 def _selected(data: np.ndarray, axis: int, is_ascend: bool, count: int) -> np.ndarray | None:
     """Indices selected by machine code; None if NumPy must select."""
     size = data.shape[axis]
-    if data.dtype != FLOAT32 or not 0 < count <= _FEW or size < _LONG * count:
+    ratio = _LONG if count <= _FEW else 2 * _LONG
+    if data.dtype != FLOAT32 or not 0 < count <= _MOST or size < ratio * count:
         return None
     run = native.routine("select", count, is_ascend, size=data.size)
     if run is None:
