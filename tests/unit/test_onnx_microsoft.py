@@ -6,12 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from test_onnx import model_of, node, numbers
+from test_onnx import info, model_of, node, numbers
 
 from hybridjit import nd
 from hybridjit._core.config import override
 from hybridjit.errors import MXNetError, UnknownOpError
 from hybridjit.formats.onnx.messages import read_model
+from hybridjit.formats.onnx.tensors import CODES
 from hybridjit.onnx.blocks import make_block
 from hybridjit.onnx.graph import make_graph
 from hybridjit.onnx.operators import KNOWN
@@ -41,6 +42,21 @@ def test_operators_give_onnx_runtimes_numbers(name):
             np.testing.assert_allclose(found.astype(float), right.astype(float), atol=near)
             if right.dtype.kind in "iu":  # halves are rounded to either side
                 assert (found != right).mean() <= 0.05
+
+
+def test_quantized_means_count_cells_beyond_the_padding():
+    """Windows of a rounded-up count; AveragePool leaves these cells out of the count."""
+    use = node("QLinearAveragePool", "x one zero one zero", kernel_shape=(3, 2), strides=(2, 2),
+               ceil_mode=1, count_include_pad=1, pads=(0, 1, 0, 0))  # fmt: skip
+    use.domain = "com.microsoft"
+    model = model_of([use], {}, {"one": np.ones((), np.float32), "zero": np.zeros((), np.uint8)})
+    model.graph.input = [info("x", (1, 1, 6, 7), CODES[np.dtype("uint8")])]
+    block = make_block(make_graph(model, KNOWN, None, {}))
+    x = np.arange(42, dtype=np.uint8).reshape(1, 1, 6, 7) * 5
+    whole = np.pad(x[0, 0].astype(float), ((0, 1), (1, 0)))
+    windows = np.lib.stride_tricks.sliding_window_view(whole, (3, 2))[::2, ::2]
+    found = block(nd.array(x, dtype="uint8")).asnumpy()
+    np.testing.assert_array_equal(found[0, 0], np.rint(windows.mean((2, 3))))
 
 
 @pytest.mark.parametrize("zeros", [False, True])

@@ -96,3 +96,17 @@ def test_values_of_4_bits_saturate_at_their_limits(code):
     low = -8 if code == _INT4 else 0
     levels = np.clip(np.rint(x / np.float32(0.5)) + 2, low, low + 15)
     np.testing.assert_array_equal(found, (levels - 2) * np.float32(0.5))
+
+
+def test_blocks_of_a_vector():
+    """The scales of a vector's blocks are a vector too, but not one for each element."""
+    attrs = {"axis": 0, "block_size": 4}
+    nodes = [
+        node("QuantizeLinear", "x s z", "q", **attrs),
+        node("DequantizeLinear", "q s z", **attrs),
+    ]
+    constants = {"s": np.array([0.5, 0.25, 1], np.float32), "z": np.array([1, 2, 3], np.int8)}
+    x = RANDOM.normal(size=10).astype(np.float32)
+    (found,) = computed(model_of(nodes, {"x": (10,)}, constants, opset=21), x)
+    scale = constants["s"].repeat(4)[:10]
+    np.testing.assert_array_equal(found, np.rint(x / scale) * scale)

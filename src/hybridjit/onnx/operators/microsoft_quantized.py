@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ...errors import MXNetError
+from ...formats.onnx.messages import Attribute
 from ...ops.nibbles import WORD
 from ..importer import Importer, Value
 from ..use import Use
@@ -24,6 +25,7 @@ from .quantized import (
 )
 from .recurrent_steps import run_steps
 from .table import KNOWN, MICROSOFT, translates
+from .windows import pads_of_whole_windows
 
 _BYTE, _NIBBLE = 8, 4
 _SINGLE = np.dtype("float32")
@@ -74,8 +76,13 @@ def of_numbers(
     given = numbers(g, use, x, x_scale, x_zero)
     is_last = bool(use.number("channels_last"))
     given = _channels(g, given, 1) if is_last else given
-    name = use.op_type.removeprefix("QLinear")
-    made = KNOWN[name](g, _of_version(use, use.number("opset") or 13), given)
+    plain = _of_version(use, use.number("opset") or 13)
+    if use.number("ceil_mode") and use.number("count_include_pad"):
+        # Cells beyond the padding count here, but not in AveragePool.
+        pads = Attribute(name="pads", ints=pads_of_whole_windows(g, use, given))
+        others = {n: a for n, a in plain._attributes.items() if n not in ("ceil_mode", "auto_pad")}
+        plain._attributes = {**others, "pads": pads}
+    made = KNOWN[plain.op_type](g, plain, given)
     assert isinstance(made, Value)
     made = _channels(g, made, -1) if is_last else made
     return _requantized(g, use, made, scale, zero, x)

@@ -34,12 +34,12 @@ def _along(g: Importer, x: Value, like: Value, use: Use) -> Value:
     rank = g.rank(like)
     if g.rank(x) == 0 or g.shape(x) == (1,):
         return g.op("Reshape", x, shape=(1,) * max(rank, 1), at="scale")
-    axis = use.number("axis", 1) % rank
-    if g.rank(x) == 1:
+    axis, block = use.number("axis", 1) % rank, use.number("block_size")
+    if g.rank(x) == 1 and not block:
         return g.op(
             "Reshape", x, shape=tuple(-1 if i == axis else 1 for i in range(rank)), at="scale"
         )
-    size, block = g.shape(like)[axis], use.number("block_size")
+    size = g.shape(like)[axis]
     if block:
         x = g.op("repeat", x, repeats=block, axis=axis, at="blocks")
         x = g.op("slice_axis", x, axis=axis, begin=0, end=size, at="scale")

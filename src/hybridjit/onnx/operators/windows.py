@@ -222,6 +222,16 @@ def pool(g: Importer, use: Use, x: Value) -> Value | Sequence[Value]:
     )
 
 
+def pads_of_whole_windows(g: Importer, use: Use, x: Value) -> tuple[int, ...]:
+    """Padding up to the end of the last windows where their count is rounded up."""
+    kernel = use.ints("kernel_shape")
+    ones = (1,) * len(kernel)
+    stride, dilate = use.ints("strides", ones), use.ints("dilations", ones)
+    begin, end = _pads(g, use, x, kernel, stride, dilate)
+    windows = _Windows(g.shape(x)[2:], kernel, stride, dilate, begin, end)
+    return (*begin, *map(max, end, _reach(windows, windows.counts(True))))
+
+
 def _pooled_as_numbers(g: Importer, use: Use, x: Value) -> Value:
     """Integers, pooled as floating numbers; for bytes in a form that the kernel of bytes takes."""
     is_bytes = g.dtype(x) in BYTES
