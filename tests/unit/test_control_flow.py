@@ -163,6 +163,20 @@ class TestHybridized:
         names = [node.op.name for node in topological(unrolled(graph.outputs, known)) if node.op]
         assert "_foreach" not in names and names.count("stack") == 1 + 3
 
+    def test_branches_and_loops_on_equal_operands_are_not_one(self):
+        def with_factor(F, x, h, k):
+            chosen = F.contrib.cond(F.sum(x) > 0, lambda: x * k, lambda: x - k)
+            return chosen, F.contrib.foreach(lambda d, s: (d * k + s, s + d), x, h)[0]
+
+        def twice(net, F, x, h):
+            return [*with_factor(F, x, h, 2), *with_factor(F, x, h, 3)]
+
+        net, args = filled(twice), (nd.ones((5000, 3)), nd.zeros((3,)))
+        wanted = [y.asnumpy() for y in net(*args)]
+        net.hybridize()
+        for found, right in zip(net(*args), wanted, strict=True):
+            np.testing.assert_allclose(found.asnumpy(), right)
+
     def test_dropout_in_a_branch_drops_in_training_alone(self):
         net = filled(
             lambda net, F, x: F.contrib.cond(F.sum(x) > 0, lambda: F.Dropout(x), lambda: x)

@@ -284,3 +284,22 @@ def test_histograms_grow_with_larger_batches():
     counts, edges, low, high, top = collector.hist_dict["x"]
     assert counts.sum() == 3000 and len(edges) == len(counts) + 1 and len(counts) % 2
     assert (low, high) == (-3, 3) and top >= 3 and list(collector.hist_dict) == ["x"]
+
+
+def test_bytes_of_both_types_with_equal_ranges_have_their_own_factors():
+    """The factors depend on the types, and the ranges of all operands are the same arrays."""
+
+    class Net(gluon.HybridBlock):
+        def hybrid_forward(self, F, signed, unsigned, *ends):
+            values = [F.contrib.dequantize(x, *ends) for x in (signed, unsigned)]
+            for pair in ((unsigned, signed), (unsigned, unsigned)):
+                joint = F.contrib.quantized_concat(*pair, *ends, *ends, num_args=2, dim=1)
+                values.append(F.cast(joint[0], "float32"))
+            return values
+
+    net, ends = Net(), (nd.array([-3.0]), nd.array([4.0]))
+    given = [nd.arange(0, 120).reshape((2, 60)).astype(dtype) for dtype in ("int8", "uint8")]
+    wanted = [y.asnumpy() for y in net(*given, *ends)]
+    net.hybridize()
+    for found, right in zip(net(*given, *ends), wanted, strict=True):
+        np.testing.assert_array_equal(found.asnumpy(), right)

@@ -1,7 +1,8 @@
 """Share: equal operators on equal operands -> one value.
 
 NASNet's cells apply ``relu`` to the same value several times; Gluon's own blocks repeat shape
-arithmetic. Two random draws are never equal.
+arithmetic. Two random draws are never equal. Operators around other graphs, such as branches, have
+one name and are equal only if they are the same record.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ def share_equal(graph: Graph, fired: list[str] | None = None) -> Graph:
         if not moved.isdisjoint(value.inputs):
             new = rebuild(value, tuple(replaced.get(use, use) for use in value.inputs))
         if value.op is not None and not value.op.is_random:
-            place = (value.name in repeats, value.op.name, new.inputs)
+            place = (value.name in repeats, value.op, new.inputs)
             first = known.setdefault(place, new)
             if first is not new:  # most keys are unique: only equal keys compare attributes
                 known.setdefault((place, _rest(first)), first)
