@@ -28,7 +28,7 @@ import pytest
 
 import hybridjit
 from hybridjit import nd
-from patience import PATIENCE
+from patience import PATIENCE, wait_until
 
 ROOT = Path(__file__).parent.parent.parent
 SERVING = ROOT / "examples" / "serving"
@@ -185,11 +185,16 @@ class TestService:
 
     def test_termination_answers_running_requests(self, tmp_path):
         """Requests that wait for more samples when SIGTERM comes are answered; then all ends."""
-        service = Service(tmp_path, MAX_DELAY_MS="1500")
+        service = Service(tmp_path, MAX_DELAY_MS="2000", WORKERS="1")
         data = images(1)
+
+        def have_arrived() -> bool:
+            names = ("samples_total", "samples_waiting")
+            return sum(service.metric(name) for name in names) == 4
+
         with ThreadPoolExecutor(4) as clients:
             found = [clients.submit(service.predict, data) for _ in range(4)]
-            time.sleep(0.5)
+            service.wait_until(have_arrived)
             assert service.end() == 0
         for each in found:
             assert each.result().shape == (1, 10)
@@ -277,23 +282,26 @@ def test_mlserver_answers_with_the_networks_results(tmp_path):
         tensor = {"name": "data", "shape": rows.shape, "datatype": "FP32"}
         body = json.dumps({"inputs": [{**tensor, "data": rows.ravel().tolist()}]}).encode()
         asked = urllib.request.Request(f"{url}/infer", body, {"Content-Type": "application/json"})
-        with urllib.request.urlopen(asked, timeout=60) as answer:
+        with urllib.request.urlopen(asked, timeout=PATIENCE) as answer:
             return json.loads(answer.read())["outputs"][0]["data"]
 
     command = [str(Path(sys.executable).parent / "mlserver"), "start", "."]
     environment = {**os.environ, "HYBRIDJIT_CACHE_DIR": "off", "HYBRIDJIT_NUM_THREADS": "1"}
     server = subprocess.Popen(command, cwd=tmp_path / "served", env=environment)
     try:
-        for _ in range(600):
-            with contextlib.suppress(OSError), urllib.request.urlopen(f"{url}/ready"):
-                break
+
+        def is_ready() -> bool:
             assert server.poll() is None
-            time.sleep(0.1)
+            with contextlib.suppress(OSError), urllib.request.urlopen(f"{url}/ready"):
+                return True
+            return False
+
+        wait_until(is_ready)
         with ThreadPoolExecutor(8) as clients:
             found = list(clients.map(infer, (data[i : i + 1] for i in range(8))))
     finally:
         server.terminate()
-        server.wait(60)
+        server.wait(PATIENCE)
     with hybridjit.threads(1):
         wanted = hybridjit.load(str(DIGITS / "digits"))(nd.array(data)).asnumpy()
     np.testing.assert_array_equal(np.asarray(found, np.float32), wanted)

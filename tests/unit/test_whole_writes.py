@@ -19,8 +19,9 @@ from hybridjit import autograd, gluon, nd
 from hybridjit.gluon import nn
 from hybridjit.nd.memory import DenseArray
 from hybridjit.runtime.binding import Binding
+from patience import PATIENCE
 
-PATIENCE = 0.4  # seconds that somebody gets who might go on
+A_WHILE = 0.4  # seconds in which a thread that is not blocked would go on
 X = nd.array(np.random.default_rng(0).normal(size=(3, 8)).astype("f4"))
 LABEL = nd.ones((3, 2))
 Write = Callable[[], object]
@@ -100,10 +101,10 @@ class Other:
         self.found: list[Any] = []
         self._thread = threading.Thread(target=lambda: self.found.append(work()), daemon=True)
         self._thread.start()
-        self._thread.join(PATIENCE)
+        self._thread.join(A_WHILE)
 
     def finish(self) -> None:
-        self._thread.join(20)
+        self._thread.join(PATIENCE)
         assert not self._thread.is_alive(), "two threads wait for each other"
 
 
