@@ -13,11 +13,12 @@ import numpy as np
 import pytest
 
 import hybridjit as mx
-from compiling import call, compiled, var
+from compiling import call, compiled, plan_of, var
 from hybridjit import gluon, nd, profiler, profiling
 from hybridjit._core.config import override
 from hybridjit.codegen.emit import progress
 from hybridjit.gluon import nn
+from hybridjit.runtime.profiling import bytes_moved
 
 SIZES = itertools.count(211)
 
@@ -224,3 +225,10 @@ def test_the_profilers_file_names_threads_and_lines(net, tmp_path):
     assert "MainThread" in named(events, "thread_name").values()
     (eager,) = [e for e in events if e["ph"] == "X" and e["name"] == "tanh"]
     assert f"{__file__}:" in eager["args"]["line"]
+
+
+def test_a_lookup_moves_the_rows_that_it_takes():
+    arrays = {"i": np.zeros(3, np.float32), "table": np.ones((1000, 8), np.float32)}
+    rows = call("Embedding", var("i"), var("table"), input_dim=1000, output_dim=8)
+    (step,) = plan_of([rows], arrays).steps
+    assert bytes_moved(step) == 3 * 4 + 2 * 3 * 8 * 4

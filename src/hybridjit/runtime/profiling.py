@@ -225,8 +225,12 @@ def _spans(times: np.ndarray) -> tuple[Span, ...]:
 
 
 def bytes_moved(step: Step) -> int:
-    """Bytes that a step reads and writes, each element once."""
-    return sum(_view_bytes(view) for view in (*step.reads, *step.writes))
+    """Bytes that a step reads and writes, each element once; of a table the rows that it takes."""
+    written = sum(map(_view_bytes, step.writes))
+    reads = map(_view_bytes, step.reads)
+    if step.kind == "gather":
+        return written + sum(min(size, written) for size in reads)
+    return written + sum(reads)
 
 
 def _view_bytes(view: View) -> int:
