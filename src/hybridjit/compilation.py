@@ -101,15 +101,16 @@ def compile_kept(
     input_types: Mapping[str, TensorType],
     param_types: Mapping[str, TensorType],
     options: Options = Options(),  # noqa: B008 (frozen)
+    log: CompileLog | None = None,
     name: str = "graph",
 ) -> Executable | SplitBatch:
     """:func:`compile_graph` for inference, with the plan that an earlier process stored."""
     graph = _Typed(tuple(outputs), input_types, param_types)
     key = _key_of(graph, options)
-    found = _kept(key, graph, options, name) if key else None
+    found = _kept(key, graph, options, log or CompileLog((), name=name), name) if key else None
     if found is not None:
         return found
-    log = compiler.new_log(config.dump)
+    log = log or compiler.new_log(config.dump)
     log.name = name
     made = _compiled(graph, options, log, compiler.purpose_with(options))
     if key:
@@ -159,7 +160,9 @@ def _key_of(graph: _Typed, options: Options) -> str | None:
     return key
 
 
-def _kept(key: str, graph: _Typed, options: Options, name: str) -> Executable | SplitBatch | None:
+def _kept(
+    key: str, graph: _Typed, options: Options, log: CompileLog, name: str
+) -> Executable | SplitBatch | None:
     """The executable whose plan is stored."""
     target = config.target
 
@@ -168,12 +171,12 @@ def _kept(key: str, graph: _Typed, options: Options, name: str) -> Executable | 
     def whole() -> tuple[Plan, Any]:
         from .codegen.emit.generate import choose_calls  # noqa: PLC0415 (see test_layers.py)
 
-        log = CompileLog((), name=name)
+        again = CompileLog((), name=name)
         with override(skip="", tuned="", target=target):
-            plan, _ = _planned_samples(graph, log, compiler.purpose_with(options))
-            return plan, choose_calls(plan, find_target(), options.winograd, log)
+            plan, _ = _planned_samples(graph, again, compiler.purpose_with(options))
+            return plan, choose_calls(plan, find_target(), options.winograd, again)
 
-    found = _kept_plans().load_kept(key, find_target(), CompileLog((), name=name), whole)
+    found = _kept_plans().load_kept(key, find_target(), log, whole)
     if found is None:
         return None
     plan, code, samples = found

@@ -701,6 +701,22 @@ class TestCompile:
         done = in_a_process("run", SYMBOL, "--params", PARAMS, *given, setup=setup)
         assert done.returncode == 0, done.stderr + done.stdout
 
+    def test_a_filled_cache_has_the_plan_of_a_network_with_parameters(self, tmp_path):
+        cache = str(tmp_path / "objects")
+        files = (SYMBOL, "--params", PARAMS, *SHAPE, "--cache", cache)
+        made = in_a_process("compile", *files)
+        assert made.returncode == 0, made.stderr
+        np.save(tmp_path / "x.npy", np.ones((1, 1, 28, 28), "float32"))
+        setup = (
+            f"import os; os.environ['HYBRIDJIT_CACHE_DIR'] = {cache!r}\n"
+            "from hybridjit import compiler\n"
+            "def refuse(*args): raise SystemExit('it plans')\n"
+            "compiler.plan_graph = refuse"
+        )
+        given = ("--input", f"data={tmp_path / 'x.npy'}", "--output", str(tmp_path / "y.npy"))
+        done = in_a_process("run", SYMBOL, "--params", PARAMS, *given, setup=setup)
+        assert done.returncode == 0, done.stderr + done.stdout
+
     def test_a_folder_that_cannot_be_used(self, tmp_path, printed):
         (tmp_path / "file").write_text("")
         bad = str(tmp_path / "file" / "objects")

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from operator import itemgetter
 from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
@@ -75,8 +76,8 @@ def key_text(
     ]  # fmt: skip
     heads = [(numbers[use.node], use.index) for use in outputs]
     types = [
-        [(name, given.shape, given.dtype) for name, given in each.items()]
-        for each in (input_types, param_types)
+        [(name, given.shape, given.dtype) for name, given in each]
+        for each in (input_types.items(), sorted(param_types.items(), key=itemgetter(0)))
     ]
     return json.dumps([rows, heads, types], default=_name_of)
 
@@ -147,7 +148,7 @@ def image_of(facts: Mapping[str, Any], find: Find) -> SizedImage:
 def _name_of(item: object) -> str:
     """The name of an element type, which JSON lacks. Raises NotKeptError for other objects."""
     if isinstance(item, np.dtype):
-        return f"{item.kind}{item.itemsize}{item.byteorder}"
+        return str(item.str)
     raise NotKeptError(f"{type(item).__name__} {item!r}")
 
 
