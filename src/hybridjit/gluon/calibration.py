@@ -125,7 +125,7 @@ def calibrate(
             traced, params = block._traced_with_values(args)
             layers = layers_of(traced.outputs, params)
             statistics = {use: STATISTICS[mode]() for data in layers.values() for use in data}
-            # The outputs, because shapes may follow from operators behind the last layer.
+            # The outputs, because shapes may follow from operators after the last layer.
             watched = (*statistics, *traced.outputs)
             graph = CachedGraph(
                 watched, traced.input_names, params, {}, f"{block.name}_ranges", finish_deferred

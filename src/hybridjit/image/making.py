@@ -1,4 +1,4 @@
-"""Arrays of pictures: classic, or of NumPy mode where the thread has switched that on."""
+"""Arrays of images: classic, or of NumPy mode where the thread has switched that on."""
 
 from __future__ import annotations
 

@@ -266,7 +266,7 @@ def arange(
     start : float
         First value; without ``stop`` the bound, and 0 is the first value.
     stop : float, optional
-        Bound behind the last value.
+        Bound after the last value.
     step : float
         Distance of neighbours.
     repeat : int

@@ -20,18 +20,18 @@ def Custom(*args: Any, **kwargs: Any) -> Any:
 
 
 def cvimdecode(buf: Any, flag: int = 1, to_rgb: bool = True) -> Any:
-    """The picture in encoded bytes, which an array of uint8 may hold."""
+    """The image that bytes encode; an array of uint8 may hold the bytes."""
     data = buf.asnumpy() if hasattr(buf, "asnumpy") else buf
     return as_np(_image.imdecode(data, flag, to_rgb))
 
 
 def cvimread(filename: str, flag: int = 1, to_rgb: bool = True) -> Any:
-    """The picture in a file."""
+    """The image in a file."""
     return as_np(_image.imread(filename, flag, to_rgb))
 
 
 def cvimresize(src: Any, w: int, h: int, interp: int = 1) -> Any:
-    """The picture in the size ``w`` x ``h``."""
+    """The image, resized to ``w`` x ``h``."""
     return as_np(_image.imresize(src, w, h, interp))
 
 

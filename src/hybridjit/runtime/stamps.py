@@ -21,7 +21,7 @@ class Stamps:
         return int(self._memory.ctypes.data)
 
     def bounds(self, steps: int) -> np.ndarray:
-        """Of a run of ``steps`` steps: the times before each step and behind the last one, on the
+        """Of a run of ``steps`` steps: the times before each step and after the last one, on the
         calling thread."""
         bounds: np.ndarray = self._times(steps)[0, ::2]
         return bounds

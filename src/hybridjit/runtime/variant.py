@@ -446,7 +446,7 @@ class Variants(Generic[V]):
 
 
 def _sides(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The axes of height and width, if the shape is that of pictures of three colours: pictures
+    """The axes of height and width, if the shape is that of images with three channels: images
     that differ in one of them soon differ in the other one too.
     """
     if len(shape) != 4 or _COLOURS not in (shape[1], shape[3]):

@@ -67,7 +67,7 @@ def _nearest(data: np.ndarray, height: int, width: int) -> np.ndarray:
 
 
 def picked(data: np.ndarray, y: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """The pixels of pictures (..., H, W, C) in rows ``y`` and columns ``x``, int64."""
+    """The pixels of images (..., H, W, C) in rows ``y`` and columns ``x``, int64."""
     rows, columns, channels = data.shape[-3:]
     pixel = channels * data.itemsize
     run = native.routine("nearest", pixel, size=data.size) if pixel <= _MOST_MOVED else None
