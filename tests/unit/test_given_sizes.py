@@ -11,9 +11,13 @@ import numpy as np
 import pytest
 
 from compiling import assert_near, call, compiled, plan_of, run_compiled, run_reference, var
+from hybridjit._core.frozen import replace
 from hybridjit.codegen.emit.generate import choose_calls
+from hybridjit.codegen.emit.module import emit_kernel
+from hybridjit.codegen.kinds.conv.choose_direct import direct_spec
+from hybridjit.codegen.kinds.conv.layer import Layer
 from hybridjit.codegen.kinds.dense.choose import least_rows
-from hybridjit.codegen.spec import KernelSpec
+from hybridjit.codegen.spec import Given, KernelSpec, Program
 from hybridjit.codegen.targets import find_target
 from hybridjit.compiler import new_log
 from hybridjit.ir.mode import INFERENCE, Purpose
@@ -209,3 +213,18 @@ def test_dense_layers_have_code_for_every_height_of_a_tile(mr: int, is_training:
         assert half <= least <= rows // -(-rows // mr)
         if rows > mr * (mr - 1):
             assert least == max(half, mr - 1)
+
+
+def test_the_rest_of_a_given_width_is_a_loop_over_narrow_tiles():
+    """A tile of 12 columns, one of 8 and three narrow ones took 1.29 times the lines."""
+    cpu, one = find_target("avx512"), (1, 1, 1)
+    layer = Layer(
+        inp=(1, 1, 3136), out=(1, 1, 3136), kernel=one, stride=one, dilate=one, pad=(0, 0, 0),
+        groups=1, ic=320, oc=64, xs=(1003520, 0, 0, 320, 1), reads=(),
+        writes=((200704, 0, 0, 64, 1),), program=Program(1),
+    )  # fmt: skip
+    fixed = direct_spec(layer, cpu)
+    width = (1, 1, Given(0))
+    given = replace(fixed, inp=width, out=width, usual=(1, 1, 2048), inside=(True,) * 3)
+    plain, open_ = (len(str(emit_kernel(spec, cpu)).splitlines()) for spec in (fixed, given))
+    assert fixed.mr == 12 and 500 < open_ < 1.1 * plain

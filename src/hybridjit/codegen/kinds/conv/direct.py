@@ -37,6 +37,10 @@ from .sums import (
     lines_ahead,
 )
 
+# Columns of a narrow tile at the end of a row: with two vectors of channels, enough sums to hide
+# the latency of a multiply-add. A tile of 8 would be a quarter of the code.
+_WIDEST_REST = 4
+
 
 def emit_conv(b: LoopBuilder, spec: ConvSpec, args: Arguments) -> None:
     """y[n,o,f] = program(bias[f] + sum over taps and channels of x[n,o+tap,c] * w[f,tap,c])."""
@@ -206,7 +210,7 @@ def _emit_some(
     b: LoopBuilder, spec: ConvSpec, block: Block, place: Place, start: Index, stop: Index
 ) -> None:
     """Columns from ``start`` to ``stop``, whose windows are inside: a full tile, or the rest of a
-    row in tiles of a half, a quarter and so on.
+    row in narrow tiles, with a loop over those of the same width.
     """
 
     def emit(width: int, column: Index) -> None:
@@ -216,8 +220,14 @@ def _emit_some(
     count = b.sub(stop, start)
     with b.when(b.equal(count, spec.mr)):
         emit(spec.mr, start)
+    if spec.mr == 1:
+        return
     with b.when(b.less(count, spec.mr)):
-        for width in halves_below(spec.mr):
+        widest, *halves = halves_below(min(spec.mr, _WIDEST_REST + 1))
+        end = b.add(start, b.b.and_(b.i64(count), b.i64(-widest)))
+        with b.loop("rest", start, end, widest, most=spec.mr // widest) as rest:
+            emit(widest, rest.index)
+        for width in halves:
             before = b.b.and_(b.i64(count), b.i64(-2 * width))
             with b.when(b.less(b.add(before, width - 1), count)):
                 emit(width, b.add(start, before))
