@@ -271,6 +271,23 @@ def test_assignment_out_of_range_raises():
     assert x.sum().item() == 0
 
 
+def test_several_values_do_not_fit_one_element():
+    """Of a scalar, as in official NumPy; arrays with axes raise MXNetError."""
+    for key in ((), ..., slice(None)):
+        with pytest.raises(ValueError, match=r"shape \(3\) are not broadcastable .* shape \(\)"):
+            np.array(1.0)[key] = np.ones(3)
+    with pytest.raises(MXNetError, match=r"shape \(3\) are not broadcastable .* shape \(\)"):
+        np.ones(2)[0] = np.ones(3)
+
+
+def test_questions_are_written_to_arrays_of_bools():
+    out = np.zeros(2, dtype="bool")
+    assert np.isnan(np.array([1.0, onp.nan]), out=out) is out and out.tolist() == [False, True]
+    for function in (np.isnan, np.logical_not):
+        with pytest.raises(MXNetError, match="the result is bool, but out is float32"):
+            function(np.ones(2), out=np.ones(2))
+
+
 def test_zero_dim_arrays_are_assigned_by_masks():
     x = np.array(1.0)
     x[np.array(True, dtype="bool")] = 4

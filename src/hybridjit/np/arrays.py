@@ -359,7 +359,8 @@ def _is_whole(key: object) -> bool:
 def _assigned(value: Any, target: onp.ndarray, key: tuple[Any, ...]) -> Any:
     """Convert ``value`` for an assignment to ``target[key]``, with the target's dtype.
 
-    Raises ShapeError, TypeError or NotImplementedError where MXNet does not assign.
+    Raises ShapeError (ValueError for a scalar), TypeError or NotImplementedError where MXNet does
+    not assign.
     """
     if value is None:
         value = float("nan")
@@ -375,7 +376,8 @@ def _assigned(value: Any, target: onp.ndarray, key: tuple[Any, ...]) -> Any:
         return target.dtype.type(0)  # the mask selects no element
     is_mask = is_masked(key) and len(key) == 1
     if (is_mask and array.ndim > 1) or not _fits(array.shape, place):
-        raise ShapeError(
+        kind = ShapeError if target.ndim else ValueError
+        raise kind(
             f"values of shape {shape_text(array.shape)} are not broadcastable to the destination "
             f"of shape {shape_text(place)}"
         )

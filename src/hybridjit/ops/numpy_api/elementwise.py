@@ -49,17 +49,13 @@ _BINARY.update(true_divide=_BINARY["divide"], remainder=_BINARY["mod"])
 
 def _unary(name: str, op: str) -> Callable[..., Any]:
     official = getattr(onp, name)
-    is_question = name.startswith("is") or name == "logical_not"
     is_float = name in ("floor", "ceil", "trunc")  # newer versions of NumPy keep bools
 
     def function(self: Group, x: Any, out: Any = None, **kwargs: Any) -> Any:
         if kwargs:
             check_keywords(name, kwargs)
         if isinstance(x, self._front.tensor):
-            out = _out_of(self, out)
-            if is_question and out is not None and out.dtype != onp.bool_:
-                raise TypeError(f"{name} returns bool, but out is {onp.dtype(out.dtype).name}")
-            return self._op(op, x, out=out)
+            return self._op(op, x, out=_out_of(self, out))
         if isinstance(x, NUMBERS):
             return official(onp.float16(x) if isinstance(x, bool) and is_float else x)
         if isinstance(x, self._front.other):
