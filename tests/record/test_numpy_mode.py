@@ -280,6 +280,16 @@ def test_several_values_do_not_fit_one_element():
         np.ones(2)[0] = np.ones(3)
 
 
+@pytest.mark.parametrize("number", [onp.float32(2), onp.float64(2), onp.int64(2)])
+def test_official_numbers_on_either_side(number):
+    """The greatest of a list of arrays is an official number, which programs compare on."""
+    x = np.array([1.0, 2.0, 3.0])
+    assert (number < x).tolist() == (x > number).tolist() == [False, False, True]
+    assert (x // number).dtype == (number // x).dtype == onp.float32
+    assert max(onp.max([x[0], x[1]]), x[2]) == 3
+    assert (number + x).tolist() == [3, 4, 5] and (number - x).tolist() == [1, 0, -1]
+
+
 def test_questions_are_written_to_arrays_of_bools():
     out = np.zeros(2, dtype="bool")
     assert np.isnan(np.array([1.0, onp.nan]), out=out) is out and out.tolist() == [False, True]

@@ -52,8 +52,9 @@ def call_ufunc(self: ndarray, ufunc: Any, method: str, *inputs: Any, **kwargs: A
     if method != "__call__":
         raise TypeError(f"ufunc {ufunc.__name__} has no method {method} for mxnet.numpy.ndarray")
     found = _function(ufunc)
+    # Official scalars arrive as arrays of shape () from some of Python's operators.
+    inputs = tuple(x.item() if _is_number(x) else x for x in inputs)
     if found is None and ufunc.__name__ in _OF_NUMBERS:
-        inputs = tuple(x.item() if isinstance(x, onp.generic) else x for x in inputs)
         found = fallback(ufunc.__name__, ufunc)
     if found is None:
         raise TypeError(f"no implementation found for ufunc {ufunc.__name__!r}")
@@ -64,6 +65,10 @@ def call_ufunc(self: ndarray, ufunc: Any, method: str, *inputs: Any, **kwargs: A
             raise TypeError("The out parameter is not compatible with mxnet.numpy.ndarray")
         kwargs["out"] = target
     return found(*inputs, **kwargs)
+
+
+def _is_number(x: Any) -> bool:
+    return isinstance(x, onp.generic) or (isinstance(x, onp.ndarray) and not x.ndim)
 
 
 def add_dispatch(functions: Mapping[str, Any], linalg: Mapping[str, Any]) -> None:
