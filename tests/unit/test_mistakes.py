@@ -289,6 +289,7 @@ CELOSS_CLASS = gluon.loss.SoftmaxCELoss
 MISTAKES = [
     ("width", mx.MXNetError, "weight has 3 inputs, data has 5", lambda h: made(h)(nd.ones((2, 5)))),
     ("NumPy array", ValueError, r"pass nd.array\(x\)", lambda h: made(h)(np.ones((2, 3)))),
+    ("NumPy array for a graph", AssertionError, r"pass nd.array\(x\), or call net.predict", lambda h: gluon.SymbolBlock(sym.tanh(sym.var("x")), sym.var("x"))(np.ones((2, 3)))),  # noqa: E501
     ("list", ValueError, "must be one NDArray", lambda h: made(h)([[1, 2, 3]])),
     ("float64", mx.MXNetError, r"x.astype\('float32'\)", lambda h: made(h)(X.astype("float64"))),
     ("integers", mx.MXNetError, r"x.astype\('float32'\)", lambda h: made(h)(X.astype("int32"))),

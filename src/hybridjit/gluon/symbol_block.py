@@ -195,9 +195,10 @@ class SymbolBlock(HybridBlock):
 
     def _forward_any(self, args: tuple[object, ...]) -> Nested:
         first = args[0]
+        way = ": pass nd.array(x), or call net.predict(x)" if hasattr(first, "__array__") else ""
         assert isinstance(first, (NDArray, Symbol)), (
             "HybridBlock requires the first argument to forward be either Symbol or NDArray, but "
-            f"got {type(first)}"
+            f"got {type(first)}{way}"
         )
         if isinstance(first, NDArray):
             return self._call_graph([a for a in args if isinstance(a, NDArray)], args)
