@@ -83,7 +83,7 @@ def graph_of(
         try:
             return _graph_with(model, arrays, raw, constants)
         except MXNetError as error:
-            if "has to be a constant" not in str(error) or constants == set(arrays):
+            if "must be a constant" not in str(error) or constants == set(arrays):
                 raise
     raise AssertionError
 

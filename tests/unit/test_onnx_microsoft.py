@@ -41,7 +41,8 @@ def test_operators_give_onnx_runtimes_numbers(name):
                 near = 2e-3
             np.testing.assert_allclose(found.astype(float), right.astype(float), atol=near)
             if right.dtype.kind in "iu":  # halves are rounded to either side
-                assert (found != right).mean() <= 0.05
+                most = 0 if "AveragePool" in name else 0.05
+                assert (found != right).mean() <= most
 
 
 def test_quantized_means_count_cells_beyond_the_padding():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 
 import numpy as np
@@ -789,20 +790,62 @@ def test_responses_of_an_even_number_of_channels(size):
     np.testing.assert_allclose(y, right, rtol=1e-5)
 
 
-@pytest.mark.parametrize("dtype", ["uint8", "int8", "int32"])
-@pytest.mark.parametrize("mode", ["linear", "nearest"])
-def test_resized_whole_numbers(dtype, mode):
-    """Linear results are cut, as ONNX Runtime does; equal elements stay equal."""
-    x = np.arange(0, 120, 6).reshape(1, 1, 4, 5).astype(dtype)
-    scales = np.array([1, 1, 1.7, 2], np.float32)
-    use = Node(["x", "", "scales"], ["y"], "resize", "Resize", ())
-    use.attribute = [Attribute(name="mode", s=memoryview(mode.encode()), type=3)]
-    (y,) = found(use, x, scales=scales)
-    (floats,) = found(use, x.astype("f4"), scales=scales)
+def resize(
+    dtype: str, scales: tuple[float, float], **attributes: str
+) -> tuple[np.ndarray, np.ndarray]:
+    """A picture of integers resized, and the picture."""
+    x = np.random.default_rng(3).integers(-90 if dtype != "uint8" else 0, 120, (1, 2, 5, 6))
+    x[0, 1] = 101
+    use = node("Resize", "x none scales", **attributes)
+    use.input[1] = ""
+    (y,) = found(use, x.astype(dtype), scales=np.array([1, 1, *scales], np.float32))
     assert y.dtype == dtype
-    np.testing.assert_array_equal(y, np.floor(floats + 1e-4))
-    (y,) = found(use, np.full_like(x, 101), scales=scales)
-    assert (y == 101).all()
+    return y, x.astype("f4")
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "int32"])
+@pytest.mark.parametrize("scales", [(1.7, 2), (2.6, 1), (3, 0.5)])
+@pytest.mark.parametrize("rule", ["half_pixel", "align_corners"])
+def test_linear_resizing_of_integers_truncates_sums_of_float32(rule, scales, dtype):
+    """Each step in the order of ONNX Runtime, whose bytes these are."""
+    y, x = resize(dtype, scales, mode="linear", coordinate_transformation_mode=rule)
+    f = np.float32
+
+    def neighbours(old: int, new: int, scale: float, i: int) -> list[tuple[int, np.float32]]:
+        place = (f(i) + f(0.5)) / f(scale) - f(0.5)
+        if rule == "align_corners":
+            place = f(i) * f(old - 1) / f(new - 1)
+        place = min(max(place if scale != 1 else f(i), f(0)), f(old - 1))
+        first = int(place)
+        second = min(first + 1, old - 1)
+        if first == second:
+            return [(first, f(0.5)), (second, f(0.5))]
+        return [(first, abs(place - f(second))), (second, abs(place - f(first)))]
+
+    for c, i, j in np.ndindex(*y.shape[1:]):
+        (r0, up), (r1, down) = neighbours(5, y.shape[2], scales[0], i)
+        (c0, left), (c1, right) = neighbours(6, y.shape[3], scales[1], j)
+        whole = f(left * up) * x[0, c, r0, c0] + f(right * up) * x[0, c, r0, c1]
+        whole = whole + f(left * down) * x[0, c, r1, c0]
+        whole = whole + f(right * down) * x[0, c, r1, c1]
+        assert y[0, c, i, j] == int(whole)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "int32"])
+def test_nearest_resizing_of_integers_keeps_elements(dtype):
+    y, x = resize(dtype, (1.7, 2), mode="nearest")
+    rows = [math.ceil((i + 0.5) / 1.7 - 1) for i in range(8)]
+    np.testing.assert_array_equal(y, x[:, :, rows][..., np.arange(12) // 2])
+
+
+def test_corners_are_aligned_by_the_size_of_the_result():
+    """5 * 1.5 is cut to 7 elements: their distance is 4 / 6, as in PyTorch and ONNX Runtime."""
+    use = node("Resize", "x none scales", mode="linear",
+               coordinate_transformation_mode="align_corners")  # fmt: skip
+    use.input[1] = ""
+    x = np.arange(5, dtype=np.float32).reshape(1, 1, 1, 5)
+    (y,) = found(use, x, scales=np.array([1, 1, 1, 1.5], np.float32))
+    np.testing.assert_allclose(y.reshape(-1), np.arange(7) * 4 / 6, rtol=1e-6)
 
 
 def test_activations_of_gates_with_numbers():

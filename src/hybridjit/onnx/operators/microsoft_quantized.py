@@ -85,7 +85,9 @@ def of_numbers(
     made = KNOWN[plain.op_type](g, plain, given)
     assert isinstance(made, Value)
     made = _channels(g, made, -1) if is_last else made
-    return _requantized(g, use, made, scale, zero, x)
+    code = code_of(g, zero if zero is not None else x)
+    is_pool = plain.op_type.endswith("AveragePool")
+    return quantized(g, use, made, scale, zero, code, zero_first=is_pool)
 
 
 def _of_version(use: Use, opset: int) -> Use:

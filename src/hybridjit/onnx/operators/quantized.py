@@ -47,19 +47,30 @@ def _along(g: Importer, x: Value, like: Value, use: Use) -> Value:
 
 
 def quantized(
-    g: Importer, use: Use, x: Value, scale: Value, zero: Value | None, code: int
+    g: Importer,
+    use: Use,
+    x: Value,
+    scale: Value,
+    zero: Value | None,
+    code: int,
+    zero_first: bool = False,
 ) -> Value:
-    """round(x / scale) + zero, limited to the type's range; float types round to their values."""
-    form = None if code in NARROW else _byte_form(g, use, x, scale, zero, dtype_of(code, "it"))
+    """round(x / scale) + zero, limited to the type's range; float types round to their values.
+
+    With ``zero_first``, as in ONNX Runtime's pooling, round(x / scale + zero)."""
+    form = None
+    if code not in NARROW and not zero_first:
+        form = _byte_form(g, use, x, scale, zero, dtype_of(code, "it"))
     if form is not None:
         return g.op("_to_bytes", single(g, x), dtype=dtype_of(code, "it"), **form)
     ratio = g.op("broadcast_div", single(g, x), single(g, _along(g, scale, x, use)), at="ratio")
     kind = NARROW.get(code)
     if isinstance(kind, NarrowFloat):
         return cast_to(g, ratio, code, bool(use.number("saturate", 1)))
-    whole = nearest_even(g, ratio)
+    whole = ratio if zero_first else nearest_even(g, ratio)
     if zero is not None:
         whole = g.op("broadcast_add", whole, single(g, _along(g, zero, x, use)), at="moved")
+    whole = nearest_even(g, whole) if zero_first else whole
     low, high = _bounds(code)
     bound = g.op("clip", whole, a_min=low, a_max=high, at="bound")
     return g.stored(g.op("Cast", bound, dtype=supported(dtype_of(code, "it"))), code)

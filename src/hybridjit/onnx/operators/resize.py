@@ -19,6 +19,8 @@ from ..importer import Importer, Value
 from ..use import Use
 from .table import translates
 
+_SINGLE = np.dtype("float32")
+
 
 class Axis(NamedTuple):
     """One axis: sizes of operand and result, requested scale, region of interest."""
@@ -35,6 +37,10 @@ def resize(g: Importer, use: Use, x: Value, *others: Value | None) -> Value:
     dtype = g.dtype(x)
     if dtype.kind == "f":
         return _resized(g, use, x, others)
+    if use.text("mode") == "linear" and g.rank(x) in (2, 4) and not use.number("antialias"):
+        axes = _axes(g, use, x, others)
+        if all(axis.scale == 1 for axis in axes[:-2]) and _rule(use) != "tf_crop_and_resize":
+            return g.op("Cast", _blended(g, use, x, *axes[-2:]), dtype=dtype)
     double = g.op("Cast", x, dtype=np.dtype("float64"), at="double")
     made = _resized(g, use, double, others)
     # Weights of two elements may sum to slightly less than 1.
@@ -57,6 +63,37 @@ def _resized(g: Importer, use: Use, x: Value, others: Sequence[Value | None]) ->
     return _extrapolated(g, use, x, axes) if _rule(use) == "tf_crop_and_resize" else x
 
 
+def _blended(g: Importer, use: Use, x: Value, rows: Axis, columns: Axis) -> Value:
+    """The four neighbours of each element by their weights, in float32 in ONNX Runtime's order: the
+    result is truncated, so that a sum of 2.9999998 and one of 3 differ by 1.
+    """
+    x, rank, made = g.op("Cast", x, dtype=_SINGLE, at="single"), g.rank(x), None
+    y_places, y_weights = _neighbours(use, rows)
+    x_places, x_weights = _neighbours(use, columns)
+    for y_place, y_weight in zip(y_places, y_weights):
+        line = g.op("take", x, g.constant(y_place), axis=rank - 2, at="row")
+        for x_place, x_weight in zip(x_places, x_weights):
+            part = g.op("take", line, g.constant(x_place), axis=rank - 1, at="column")
+            weight = x_weight * y_weight[:, None]
+            weight = g.constant(weight.reshape((1,) * (rank - 2) + weight.shape))
+            part = g.op("broadcast_mul", part, weight, at="part")
+            made = part if made is None else g.op("broadcast_add", made, part, at="sum")
+    assert made is not None
+    return made
+
+
+def _neighbours(
+    use: Use, axis: Axis
+) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
+    """The two elements next to each position inside of the operand, and their weights."""
+    places = np.clip(np.array(_places(_rule(use), axis), _SINGLE), 0, _SINGLE.type(axis.old - 1))
+    first = places.astype(np.int64)
+    second = np.minimum(first + 1, axis.old - 1)
+    near, far = np.abs(places - first.astype(_SINGLE)), np.abs(places - second.astype(_SINGLE))
+    near[first == second] = far[first == second] = 0.5
+    return (first, second), (far, near)
+
+
 def _axes(g: Importer, use: Use, x: Value, others: Sequence[Value | None]) -> list[Axis]:
     shape = g.shape(x)
     chosen = [a % len(shape) for a in use.ints("axes", range(len(shape)))]
@@ -64,7 +101,7 @@ def _axes(g: Importer, use: Use, x: Value, others: Sequence[Value | None]) -> li
     axes = [Axis(n, n, 1.0) for n in shape]
     for i, axis in enumerate(chosen):
         old = shape[axis]
-        new = sizes[i] if sizes else math.floor(old * scales[i])
+        new = sizes[i] if sizes else math.floor(_SINGLE.type(old) * _SINGLE.type(scales[i]))
         scale = new / old if sizes else scales[i]
         span = (
             (region[i], region[i + len(chosen)]) if len(region) == 2 * len(chosen) else (0.0, 1.0)
@@ -185,25 +222,31 @@ def _extrapolated(g: Importer, use: Use, x: Value, axes: Sequence[Axis]) -> Valu
 
 
 def _places(rule: str, axis: Axis) -> list[float]:
-    """Position in the operand of each element of the result."""
-    old, new, scale, (start, end) = axis
-    exact = old * scale
-    rules: dict[str, Callable[[int], float]] = {
-        "half_pixel": lambda i: (i + 0.5) / scale - 0.5,
-        "half_pixel_symmetric": lambda i: old / 2 * (1 - new / exact) + (i + 0.5) / scale - 0.5,
-        "pytorch_half_pixel": lambda i: (i + 0.5) / scale - 0.5 if exact > 1 else 0.0,
-        "align_corners": lambda i: i * (old - 1) / (exact - 1) if exact > 1 else 0.0,
+    """Position in the operand of each element of the result, in float32 as in ONNX Runtime.
+
+    Sizes are those of the arrays, as there and in PyTorch, where old * scale is not whole.
+    """
+    old, new, scale, start, end = map(_SINGLE.type, (*axis[:3], *axis.region))
+    half, one = _SINGLE.type(0.5), _SINGLE.type(1)
+    rules: dict[str, Callable[[np.float32], np.float32]] = {
+        "half_pixel": lambda i: (i + half) / scale - half,
+        "half_pixel_symmetric": lambda i: (
+            old * half * (one - new / (scale * old)) + ((i + half) / scale - half)
+        ),
+        "pytorch_half_pixel": lambda i: (i + half) / scale - half if new > 1 else 0 * i,
+        "align_corners": lambda i: i * (old - one) / (new - one) if new > 1 else 0 * i,
         "asymmetric": lambda i: i / scale,
-        "tf_half_pixel_for_nn": lambda i: (i + 0.5) / scale,
+        "tf_half_pixel_for_nn": lambda i: (i + half) / scale,
         "tf_crop_and_resize": lambda i: (
-            start * (old - 1) + i * (end - start) * (old - 1) / (new - 1)
+            start * (old - one) + i * (end - start) * (old - one) / (new - one)
             if new > 1
-            else 0.5 * (start + end) * (old - 1)
+            else half * (start + end) * (old - one)
         ),
     }
     if rule not in rules:
         raise MXNetError(f"coordinates '{rule}' are not supported")
-    return [rules[rule](i) for i in range(new)]
+    is_same = scale == 1 and rule != "tf_crop_and_resize"
+    return [float(i if is_same else rules[rule](i)) for i in map(_SINGLE.type, range(axis.new))]
 
 
 def _nearest(use: Use, axis: Axis, place: float) -> dict[int, float]:
