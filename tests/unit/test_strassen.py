@@ -11,6 +11,7 @@ import pytest
 from compiling import AVAILABLE, call, compiled, run_reference, var
 from hybridjit._core.config import override
 from hybridjit._core.options import Options
+from hybridjit.codegen.kinds.conv import choose
 from hybridjit.codegen.kinds.conv.choose import algorithms
 from hybridjit.codegen.kinds.conv.choose_strassen import _pairs_of_block
 from hybridjit.codegen.kinds.conv.cost import cost
@@ -243,17 +244,18 @@ def test_the_choice_by_positions_is_that_of_all_candidates(target, winograd):
     machine = find_target(target)
     one = (1, 1, 1)
     for ic, oc in ((64, 64), (256, 1024), (768, 256), (512, 70), (130, 512), (1024, 4096)):
-        for apart, count in product((1, 7), (1, 2, 7, 49, 128, 197, 1024)):
+        for apart, stride, count in product((1, 7), (1, 2), (1, 2, 7, 49, 128, 197, 1024)):
             layer = Layer(
-                inp=(1, 1, count), out=(1, 1, count), kernel=one, stride=one, dilate=one,
+                inp=(1, 1, stride * count), out=(1, 1, count), kernel=one,
+                stride=(1, 1, stride), dilate=one,
                 pad=(0, 0, 0), groups=1, ic=ic, oc=oc, xs=(0, 0, 0, ic, apart), reads=(),
                 writes=((0, 0, 0, oc, 1),), program=Program(1),
             )  # fmt: skip
             positions = Positions.of(layer, machine, winograd)
             best = algorithms(layer, machine, winograd, True)[0]
             is_strassen = isinstance(best, StrassenSpec)
-            bits = ("strassen", best.chunks) if is_strassen else (best.kind, 1, 0)
-            assert positions is not None and positions.key((count,)) == bits
+            assert positions is not None
+            assert positions.key((count,)) == choose._Found(1, [], best).bits
             gains = winograd == "always" or cost(layer, best, machine) < layer.operations
             assert positions.pays(2 * count, count) == (is_strassen and gains)
             assert not positions.pays(1, 1)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
+from itertools import product
+
 import numpy as np
 import pytest
 from test_claims import Calls
@@ -21,6 +24,7 @@ from hybridjit.codegen.kinds.conv.choose_winograd import (
     winograd_spec,
 )
 from hybridjit.codegen.kinds.conv.layer import Layer
+from hybridjit.codegen.kinds.conv.positions import Windows
 from hybridjit.codegen.kinds.conv.spec import WinogradSpec
 from hybridjit.codegen.spec import Program
 from hybridjit.codegen.targets import find_target
@@ -375,3 +379,32 @@ def test_the_larger_half_of_the_units_is_counted(columns, groups):
             if columns == groups == 1:
                 wanted = -(-rows // 2)
             assert _larger_half(rows, each, columns, groups) == wanted
+
+
+@pytest.mark.parametrize("target", ["avx512", "avx2", "sse2"])
+def test_bounds_of_costs_choose_as_all_candidates_do(target):
+    """For new sizes; where two candidates cost the same, all of them are made."""
+    machine, decided = find_target(target), 0
+    for (ic, oc), window, stride in product(
+        ((16, 16), (64, 64), (64, 128), (256, 256), (512, 512), (130, 70)), (3, 5), (1, 2)
+    ):
+        made = partial(window_layer, ic, oc, window, stride)
+        windows = Windows.of(made((1, 56, 56)), machine)
+        sides = ((7, 7), (9, 10), (14, 14), (13, 20), (28, 31), (56, 57), (80, 66))
+        for out in ((3, 7, 9), *((1, *two) for two in sides)):
+            found = windows and windows.tile(out)
+            best = choose.algorithms(made(out), machine, True, True)[0]
+            tile = best.m if isinstance(best, WinogradSpec) else 0
+            assert found in (None, tile)
+            decided += found is not None
+    assert decided > 150
+
+
+def window_layer(ic: int, oc: int, window: int, stride: int, out: tuple[int, int, int]) -> Layer:
+    height, width = (stride * size for size in out[1:])
+    return Layer(
+        inp=(out[0], height, width), out=out, kernel=(1, window, window),
+        stride=(1, stride, stride), dilate=(1, 1, 1), pad=(0, window // 2, window // 2), groups=1,
+        ic=ic, oc=oc, xs=(0, height * width * ic, width * ic, ic, 1), reads=(),
+        writes=((0, out[1] * out[2] * oc, out[2] * oc, oc, 1),), program=Program(1),
+    )  # fmt: skip

@@ -56,7 +56,7 @@ from .choose_winograd import (
 )
 from .cost import cost
 from .layer import Layer
-from .positions import Positions
+from .positions import Positions, Windows
 from .spec import EXTENTS, ConvSpec, DepthwiseSpec, StrassenSpec, WinogradSpec
 
 # An algorithm for a layer.
@@ -159,7 +159,7 @@ def _found_for(layer: Layer, finding: _Finding, setting: Setting) -> tuple[_Foun
     if positions is not None and setting.decide is None:
         setting.choices.note_numbers((product(noted.out),), positions.key, same)
     else:
-        setting.choices.note(noted, sizes, partial(_bits_of, finding, setting), same)
+        setting.choices.note(noted, sizes, _bits_for(noted, finding, setting), same)
     fixed = setting.choices.settled(layer, sizes)
     found = finding.of(fixed, setting)
     if fixed is not layer:
@@ -222,6 +222,33 @@ def _as_noted(layer: Layer) -> Layer:
     layer = replace(layer, program=Program(1))
     are_plain = all(s[4] == 1 and s[3] == layer.oc for s in (*layer.reads, *layer.writes))
     return replace(layer, reads=(), writes=()) if are_plain else layer
+
+
+def _bits_for(
+    noted: Layer, finding: _Finding, setting: Setting
+) -> Callable[[Layer], tuple[object, ...]]:
+    """The bits of the choice for sizes of a layer."""
+    whole = partial(_bits_of, finding, setting)
+    is_usual = setting.decide is None and finding.winograd is True and finding.is_plain
+    windows = Windows.of(noted, finding.target) if is_usual else None
+    if windows is None:
+        return whole
+
+    def of(layer: Layer) -> tuple[object, ...]:
+        tile = windows.tile(layer.out)
+        if tile is None:
+            return whole(layer)
+        return (
+            _Found(1, [], direct_spec(layer, finding.target)).bits
+            if tile == 0
+            else (
+                "winograd",
+                tile,
+                False,
+            )
+        )
+
+    return of
 
 
 def _bits_of(finding: _Finding, setting: Setting, layer: Layer) -> tuple[object, ...]:

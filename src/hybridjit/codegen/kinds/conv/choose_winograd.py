@@ -9,6 +9,7 @@ from ...._core.frozen import replace
 from ...._core.target import TYPES_OF, Target
 from ...._core.types import product
 from ...interpolation import lines_for, most_points, points_of
+from ...spec import Ints
 from .layer import Layer
 from .spec import LiveFilters, WinogradSpec
 from .tile import most_rows, multiplies_in_halves
@@ -105,23 +106,28 @@ def winograd_sizes(layer: Layer, target: Target) -> Iterator[int]:
     most = min(most, _MOST_IN_TRAINING) if layer.images else most
     is_plain = window in ((3, 3), (4, 4)) and strides == (1, 1)
     sizes: tuple[int, ...] = _PLAIN_SIZES if is_plain else _SIZES
-    if is_plain and window == (3, 3) and multiplies_in_halves(target) and _gains_by_five(layer):
+    if is_plain and takes_fives(layer, target) and gains_by_five(layer.out[1:], layer.dilate[1:]):
         sizes = (*sizes, 5)
     for m in sizes:
         if most_points(lines_for(m, window, strides)) <= most:
             yield m
 
 
-def _gains_by_five(layer: Layer) -> bool:
-    """Whether tiles of 5 reduce the products of 3x3 enough, for a suitable number of channels."""
-
-    def products(m: int) -> int:
-        tiles = (-(-size // (m * d)) for size, d in zip(layer.out[1:], layer.dilate[1:]))
-        return (m + 2) ** 2 * product(tuple(tiles))
-
+def takes_fives(layer: Layer, target: Target) -> bool:
+    """Whether tiles of 5 suit the window and the number of channels."""
     channels = layer.kernel[0] * layer.ic
     is_suited = min(channels, layer.oc) >= _FIVE_FROM and channels <= _FIVE_TO
-    return is_suited and not layer.images and products(5) <= _FIVE_GAINS * products(4)
+    is_suited = is_suited and not layer.images and layer.kernel[1:] == (3, 3)
+    return is_suited and multiplies_in_halves(target)
+
+
+def gains_by_five(out: Ints, dilate: Ints) -> bool:
+    """Whether tiles of 5 reduce the products of 3x3 enough for these results."""
+
+    def products(m: int) -> int:
+        return (m + 2) ** 2 * product(tuple(-(-size // (m * d)) for size, d in zip(out, dilate)))
+
+    return products(5) <= _FIVE_GAINS * products(4)
 
 
 def winograd_blocks(layer: Layer, target: Target, m: int) -> Iterator[WinogradSpec]:
@@ -138,28 +144,14 @@ def winograd_spec(layer: Layer, target: Target, m: int, factor: float = 1) -> Wi
     memory. 28x28, 128 to 128 channels, with 2.4 MB of filters: 0.34 ms in blocks of 10 tiles, 0.28
     in blocks of 20. ``factor`` scales the blocks.
     """
-    vectors = -(-layer.oc // target.lanes)
     sizes = [-(-size // d) for size, d in zip(layer.out[1:], layer.dilate[1:])]
     lines = lines_for(m, layer.kernel[1:], layer.stride[1:])
     points = points_of(lines)
     total = product(tuple(-(-size // line.m) for size, line in zip(sizes, lines)))
     total *= layer.out[0] * product(layer.dilate[1:])
-    channels = layer.kernel[0] * layer.ic
-    is_short = channels <= _SHORT and total >= 2 * most_rows(target)[1] and not layer.images
-    nv = 1 if is_short and multiplies_in_halves(target) else _vectors(layer, target)
-    filters = 4 * points * channels * layer.oc
-    if filters <= 4 * target.l2_bytes:
-        fitting = target.l2_bytes // 2 // (4 * points * (channels + layer.oc))
-        wished = max(12 if filters <= target.l2_bytes else 20, fitting)
-    else:
-        wished = 28 if filters <= 16 * target.l2_bytes else 49
-    wished = max(2, int(factor * wished))
-    columns = -(-vectors // nv)
-    if layer.images:  # usually several
-        tiles, mr = _tile_block(total, wished, most_rows(target)[2])
-    else:
-        most = _most_rows(nv, target)
-        tiles, mr = _even_tile_block(total, wished, most, columns, layer.groups)
+    nv = vectors_of_tile(layer, total, target)
+    columns = _columns(layer, nv, target)
+    tiles, mr = tiles_of_block(layer, points, total, nv, target, factor)
     fitting = target.l2_bytes // 2 // (4 * points * tiles * nv * target.lanes)
     blocks = max(1, min(columns, fitting))
     while blocks > 1 and layer.groups * -(-total // tiles) * -(-columns // blocks) < 4:
@@ -171,6 +163,49 @@ def winograd_spec(layer: Layer, target: Target, m: int, factor: float = 1) -> Wi
         stride=layer.stride[1:], depth=(layer.kernel[0], layer.stride[0], layer.dilate[0]),
         groups=layer.groups, **layer.tensors,
     )  # fmt: skip
+
+
+def _columns(layer: Layer, nv: int, target: Target) -> int:
+    """Blocks of the filters with ``nv`` vectors each."""
+    vectors = -(-layer.oc // target.lanes)
+    return -(-vectors // nv)
+
+
+def tiles_of_block(
+    layer: Layer, points: int, total: int, nv: int, target: Target, factor: float = 1
+) -> tuple[int, int]:
+    """Tiles of a block, and rows of a register tile, for ``total`` tiles of the image."""
+    channels = layer.kernel[0] * layer.ic
+    filters = 4 * points * channels * layer.oc
+    if filters <= 4 * target.l2_bytes:
+        fitting = target.l2_bytes // 2 // (4 * points * (channels + layer.oc))
+        wished = max(12 if filters <= target.l2_bytes else 20, fitting)
+    else:
+        wished = 28 if filters <= 16 * target.l2_bytes else 49
+    wished = max(2, int(factor * wished))
+    if layer.images:  # usually several
+        return _tile_block(total, wished, most_rows(target)[2])
+    columns = _columns(layer, nv, target)
+    return _even_tile_block(total, wished, _most_rows(nv, target), columns, layer.groups)
+
+
+def vectors_of_tile(layer: Layer, total: int, target: Target) -> int:
+    """Vectors of a register tile for ``total`` tiles of the image."""
+    is_short = layer.kernel[0] * layer.ic <= _SHORT and total >= 2 * most_rows(target)[1]
+    if is_short and not layer.images and multiplies_in_halves(target):
+        return 1
+    return _vectors(layer, target)
+
+
+def range_of_rows(total: int, nv: int, target: Target) -> tuple[int, int]:
+    """The fewest and the most rows of the products: ``total`` tiles in full register tiles."""
+    rows = [-(-total // mr) * mr for mr in _register_rows(total, _most_rows(nv, target))]
+    return min(rows), max(rows)
+
+
+def _register_rows(total: int, most: int) -> range:
+    """Rows of a register tile among which the best is found."""
+    return range(min(total, max(2, most // 2)), min(total, most) + 1)
 
 
 def live_winograd_specs(layer: Layer, target: Target) -> Iterator[WinogradSpec]:
@@ -227,7 +262,7 @@ def _even_tile_block(
     """
     best = (10.0**12, 0, 0, 0)
     fewest, many = max(1, min(total, wished * 2 // 3)), min(total, wished * 4 // 3)
-    for mr in range(min(total, max(2, most // 2)), min(total, most) + 1):
+    for mr in _register_rows(total, most):
         rows = -(-total // mr)
         for each in range(-(-fewest // mr), -(-many // mr) + 1):
             each = -(-rows // -(-rows // each))

@@ -10,7 +10,7 @@ from functools import lru_cache
 from ...._core.target import Target
 from ...._core.types import product
 from ...families import family_of
-from ...interpolation import Line
+from ...interpolation import Line, points_of
 from ...packing import first_half, whole_vectors
 from .layer import Layer
 from .spec import PRODUCTS, ConvSpec, StrassenSpec, WinogradSpec
@@ -48,21 +48,32 @@ def cost(layer: Layer, spec: ConvSpec | StrassenSpec | WinogradSpec, target: Tar
     rows: float = -(-tiles // spec.mr) * spec.mr
     if spec.live:
         rows = _blocks_of_tiles(layer, spec) * spec.rows / layer.images
-    width = spec.nv * target.lanes
-    filters = whole_vectors(layer.oc, width)
-    products = 2.1 * layer.groups * spec.points * rows * spec.channels * filters
+    of_row, of_tile = winograd_costs(layer, spec.lines, spec.nv, target)
+    products, transforms = of_row * rows, of_tile * tiles
     nbytes = 4 * (9 if spec.live else spec.points) * spec.channels * layer.oc
-    down, across = spec.lines
-    into, back = transform_instructions(down, across, target.vector_registers)
-    addresses = target.lanes * (down.reach * across.reach + down.m * across.m)
-    moved = whole_vectors(spec.channels, target.lanes), whole_vectors(layer.oc, target.lanes)
-    each = moved[0] * into + moved[1] * back + addresses * spec.depth[0]
-    transforms = 4 * layer.groups * tiles * each
     weights = _price(layer.images, layer.groups * nbytes, target)
     if layer.images and not spec.live:
         weights = layer.groups * _blocks_of_image(spec) * _again(nbytes, target)
     products += _evicted(spec, nbytes, target) * layer.groups
     return max(products, weights) + transforms + _packing(layer, spec, target)
+
+
+def winograd_costs(
+    layer: Layer, lines: tuple[Line, Line], nv: int, target: Target
+) -> tuple[float, float]:
+    """Operations for a row of the products, and for the transforms of a tile."""
+    down, across = lines
+    channels, filters = layer.kernel[0] * layer.ic, whole_vectors(layer.oc, nv * target.lanes)
+    into, back = transform_instructions(down, across, target.vector_registers)
+    addresses = target.lanes * (down.reach * across.reach + down.m * across.m)
+    moved = whole_vectors(channels, target.lanes), whole_vectors(layer.oc, target.lanes)
+    each = moved[0] * into + moved[1] * back + addresses * layer.kernel[0]
+    return 2.1 * layer.groups * points_of(lines) * channels * filters, 4 * layer.groups * each
+
+
+def price_of_weights(layer: Layer, lines: tuple[Line, Line], target: Target) -> float:
+    """The price of loading transformed filters that are packed once."""
+    return _price(0, 4 * layer.groups * points_of(lines) * layer.ic * layer.oc, target)
 
 
 def direct_cost(operations: int, positions: int, oc: int, target: Target, images: int = 0) -> float:

@@ -1,15 +1,29 @@
-"""The algorithm of 1x1 layers whose filters are packed once, as a function of their positions.
+"""The algorithm of layers whose filters are packed once, as a function of their result's size.
 
-Direct or Strassen's: the costs and the choice of ``choose.algorithms``, from a few numbers. A call
-with new sizes asks for every such layer: 20 us instead of 130 to 160, in a cold cache.
+The choice of ``choose.algorithms`` from a few numbers: direct or Strassen's for 1x1 layers, and the
+tile of Winograd's for windows. A call with new sizes asks for
+every such layer: 20 us instead of 130 to 160, in a cold cache.
 """
 
 from __future__ import annotations
 
+from ...._core.frozen import replace
 from ...._core.target import Target
+from ...families import family_of
+from ...interpolation import Line, lines_for, points_of
 from ...packing import first_half
+from ...spec import Ints
 from .choose_strassen import chunks_for, has_halves, pairs_of_block, wished_pairs
-from .cost import StrassenCost, direct_cost
+from .choose_winograd import (
+    gains_by_five,
+    range_of_rows,
+    suits_winograd,
+    takes_fives,
+    tiles_of_block,
+    vectors_of_tile,
+    winograd_sizes,
+)
+from .cost import StrassenCost, direct_cost, price_of_weights, winograd_costs
 from .layer import Layer
 from .spec import ConvSpec
 from .tile import most_rows
@@ -37,11 +51,12 @@ class Positions:
     def of(layer: Layer, target: Target, winograd: bool | str) -> Positions | None:
         """The choice for a layer, if its positions decide: for one of a call's sizes or of all."""
         one = (1, 1, 1)
-        is_plain = layer.kernel == layer.stride == one and layer.pad == (0, 0, 0)
+        is_plain = layer.kernel == one and layer.pad == (0, 0, 0)
         # With fewer filters than lanes, columns may be packed as filters.
         is_wide = layer.groups == 1 and not layer.images and 2 * layer.oc > target.lanes
         if not is_plain or not is_wide:
             return None
+        winograd = winograd if layer.stride == one else False
         return Positions(layer.ic, layer.oc, layer.xs[4] == 1, target, winograd)
 
     def key(self, numbers: tuple[int, ...]) -> tuple[object, ...]:
@@ -80,3 +95,76 @@ class Positions:
         chunks, fitting = chunks_for(self._ic, self._oc, wished, self._target)
         tiles, mr = pairs_of_block(pairs, wished, fitting, self._most)
         return chunks, self._strassen.of(pairs, tiles, mr)
+
+
+# Costs that differ by less may be rounded in another order.
+_CLEARLY = 1 + 1e-9
+
+
+class Windows:
+    """The direct kernel or a tile of Winograd's algorithm for a layer, by bounds of their costs."""
+
+    def __init__(self, layer: Layer, target: Target) -> None:
+        self._layer, self._target = layer, target
+        self._takes_fives = layer.stride[1:] == (1, 1) and takes_fives(layer, target)
+        small = replace(layer, inp=(1, 4, 4), out=(1, 4, 4))  # for which tiles of 5 gain nothing
+        self._lines = {m: self._lines_for(m) for m in (*winograd_sizes(small, target), 5)}
+        self._weights = {m: price_of_weights(layer, two, target) for m, two in self._lines.items()}
+        self._plain = tuple(winograd_sizes(small, target))
+        self._costs: dict[tuple[int, int], tuple[float, float]] = {}
+
+    def _lines_for(self, m: int) -> tuple[Line, Line]:
+        return lines_for(m, self._layer.kernel[1:], self._layer.stride[1:])
+
+    @staticmethod
+    def of(layer: Layer, target: Target) -> Windows | None:
+        """The choice for a layer of all sizes; None if its costs need more than these numbers."""
+        are_images = layer.kernel[0] == layer.stride[0] == 1 and layer.pad[0] == 0
+        is_plain = layer.dilate == (1, 1, 1) and layer.groups == 1 and not layer.images
+        is_wide = 2 * layer.oc > target.lanes and target.element.accumulated == "float32"
+        moves = max(layer.stride[1:]) > 1 and family_of(target).is_slow_beyond_second
+        if not are_images or not is_plain or not is_wide or moves or layer.kernel == (1, 1, 1):
+            return None
+        return Windows(layer, target) if suits_winograd(layer, target) else None
+
+    def tile(self, out: Ints) -> int | None:
+        """Results of the cheapest tile along an axis; 0 for the direct kernel, None if two cost
+        the same.
+        """
+        layer, sides = self._layer, out[1:]
+        positions = out[0] * sides[0] * sides[1]
+        window = layer.kernel[1] * layer.kernel[2]
+        operations = 2 * positions * window * layer.ic * layer.oc
+        direct = direct_cost(operations, positions, layer.oc, self._target)
+        fives = self._takes_fives and gains_by_five(sides, (1, 1))
+        tiles = {*self._plain, *([5] if fives else ())}
+        bounds: dict[int, tuple[float, float]] = {
+            0: (direct, direct),
+            **{m: self._costs_of(m, out) for m in tiles},
+        }
+        highest = min(high for _, high in bounds.values()) * _CLEARLY
+        rivals = [m for m, (low, _) in bounds.items() if low <= highest]
+        if len(rivals) == 1:
+            return rivals[0]
+        exact: dict[int, float] = {
+            m: self._costs_of(m, out, is_exact=True)[0] if m else direct for m in rivals
+        }
+        first, second = sorted(rivals, key=exact.__getitem__)[:2]
+        return first if exact[first] * _CLEARLY < exact[second] else None
+
+    def _costs_of(self, m: int, out: Ints, is_exact: bool = False) -> tuple[float, float]:
+        """The least and the largest cost with tiles of this size; twice the cost if exact."""
+        down, across = self._lines[m]
+        total = out[0] * -(-out[1] // down.m) * -(-out[2] // across.m)
+        nv = vectors_of_tile(self._layer, total, self._target)
+        if (m, nv) not in self._costs:
+            lines = self._lines[m]
+            self._costs[m, nv] = winograd_costs(self._layer, lines, nv, self._target)
+        of_row, of_tile = self._costs[m, nv]
+        rows = range_of_rows(total, nv, self._target)
+        if is_exact:
+            points = points_of(self._lines[m])
+            _, mr = tiles_of_block(self._layer, points, total, nv, self._target)
+            rows = (-(-total // mr) * mr,) * 2
+        low, high = (max(of_row * n, self._weights[m]) + of_tile * total for n in rows)
+        return low, high
