@@ -263,7 +263,7 @@ def test_one_channel_is_multiplied_in_bytes_and_groups_of_one_are_listed(capfd):
     assert said.count("_integer_convolution(") == 1 and said.count(" Convolution(") == 1
 
 
-@pytest.mark.parametrize("channels, taps", [(2, 3), (3, 1), (3, 5), (1, 3)])
+@pytest.mark.parametrize("channels, taps", [(2, 3), (3, 1), (3, 5), (1, 3), (4, 1)])
 def test_groups_of_few_channels_are_added_exactly_in_float32(channels, taps, capfd):
     """Floats of the bytes themselves: the bits are those of integers, on every CPU."""
     net = nn.HybridSequential(prefix="net_")
