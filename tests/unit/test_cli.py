@@ -992,6 +992,14 @@ class TestTools:
         ]  # fmt: skip
         assert made["geometric_mean"] == {"quantized file": 0.75, 'precision="int8"': 0.5}
 
+    @pytest.mark.parametrize("name", ["densenet", "squeezenet"])
+    def test_networks_with_fixed_windows_take_their_smallest_sizes(self, name):
+        networks = tool("peers/varying/networks")
+        make, sizes, _ = networks.NETWORKS[name]
+        for size in (min(sizes), max(sizes)):
+            _, outputs, _ = make(hybridjit)(sym.var("data")).infer_shape(data=size)
+            assert outputs == [(1, 1000)]
+
     @pytest.mark.parametrize(
         "counts, first", [([1, 2, 2, 3, 3, 4], 4), ([1, 2, 2, 2], 2), ([0, 0], 0)]
     )

@@ -178,6 +178,8 @@ def drawn(sizes, count):
 
 
 IMAGES = [(1, 3, 8 * h, 8 * w) for h in range(25, 41) for w in range(25, 41)]
+# For networks whose last windows cover the features of 224x224 pixels.
+LARGER = [shape for shape in IMAGES if min(shape[2:]) >= 224]
 # Of each network its maker, the sizes, and the number of values that its integers have, or 0.
 NETWORKS = {
     "lstm": (recurrent, drawn([(t, n) for t in range(5, 65) for n in range(1, 9)], 480), 1000),
@@ -189,8 +191,8 @@ NETWORKS = {
     "text": (text_classifier, drawn([(n, t) for t in range(8, 129) for n in (1, 2)], 120), 1000),
     "detector": (detector, drawn(IMAGES, 40), 0),
     "yolo": (yolo, drawn(IMAGES, 40), 0),
-    "densenet": (of_zoo("densenet121"), drawn(IMAGES, 24), 0),
-    "squeezenet": (of_zoo("squeezenet1_1"), drawn(IMAGES, 24), 0),
+    "densenet": (of_zoo("densenet121"), drawn(LARGER, 24), 0),
+    "squeezenet": (of_zoo("squeezenet1_1"), drawn(LARGER, 24), 0),
     "mobilenet-v2": (of_zoo("mobilenet_v2_1_0"), drawn(IMAGES, 24), 0),
 }
 
