@@ -163,6 +163,18 @@ BINARY = {  # of the Python operator, by storage types, as MXNet answers
 }
 
 
+@pytest.mark.parametrize("stype", [C, R])
+def test_storage_with_a_dense_array_on_the_left(stype):
+    """The dense array's operator answers, which broadcasts; numbers keep the sparse one."""
+    x, y = nd.array(MATRIX + 1), made(stype)
+    for found, right in ((x * y, (MATRIX + 1) * MATRIX), (x + y, 2 * MATRIX + 1)):
+        assert found.stype == D
+        np.testing.assert_array_equal(found.asnumpy(), right)
+    assert (2 * y).stype == (0 + y).stype == stype and (2 + y).stype == D
+    assert nd.sparse.multiply(x, y).stype == stype
+    assert nd.sparse.divide(y, x).stype == D
+
+
 @pytest.mark.parametrize("name", BINARY)
 def test_storage_of_binary_operators(name):
     for (left, right), wanted in BINARY[name].items():

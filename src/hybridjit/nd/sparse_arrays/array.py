@@ -266,9 +266,6 @@ class BaseSparseNDArray(NDArray):
     def __add__(self, other: object) -> NDArray:
         return operators.add(self, other)
 
-    def __radd__(self, other: object) -> NDArray:
-        return operators.add(self, other)
-
     def __iadd__(self: Self, other: object) -> Self:
         self._receive(operators.add(self, other))
         return self
@@ -283,18 +280,12 @@ class BaseSparseNDArray(NDArray):
     def __mul__(self, other: object) -> NDArray:
         return operators.multiply(self, other)
 
-    def __rmul__(self, other: object) -> NDArray:
-        return operators.multiply(self, other)
-
     def __imul__(self: Self, other: object) -> Self:
         self._receive(operators.multiply(self, other))
         return self
 
-    def __truediv__(self, other: object) -> NDArray:
-        return operators.divide(self, other)
-
     def __itruediv__(self: Self, other: object) -> Self:
-        self._receive(operators.divide(self, other))
+        self._receive(self / other)
         return self
 
     # Unsupported methods

@@ -38,4 +38,6 @@ def multiply(lhs: object, rhs: object) -> NDArray:
 
 def divide(lhs: object, rhs: object) -> NDArray:
     """lhs / rhs."""
+    if _equal_shapes(lhs, rhs):
+        return invoke(lookup("elemwise_div"), (lhs, rhs), {})  # type: ignore[arg-type]
     return ndarray.divide(lhs, rhs)
