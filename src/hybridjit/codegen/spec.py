@@ -106,7 +106,8 @@ class Program:
 class KernelSpec:
     """Base of all specs. ``kind`` is the entry of ``KERNELS`` that emits it.
 
-    ``needs_passes`` states whether LLVM's optimiser improves the emitted code; ``element`` gives
+    ``needs_passes`` states whether LLVM's passes improve the emitted code, as in ``optimised``;
+    ``element`` gives
     the stored type, the computed type and the type of sums, unless other fields do; ``extents`` are
     the names of fields whose sizes may be given by calls.
     """
@@ -114,7 +115,7 @@ class KernelSpec:
     kind = ""
     extents: ClassVar[tuple[str, ...]] = ()
     element = SINGLE
-    needs_passes = True
+    needs_passes: ClassVar[int] = True
 
     def __str__(self) -> str:
         return self._line

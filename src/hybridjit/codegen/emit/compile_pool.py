@@ -51,7 +51,7 @@ class Job:
 
     label: str
     text: str
-    with_passes: bool
+    with_passes: int
     level: int = LEVEL
     code: bytes = b""
     seconds: float = 0.0

@@ -54,7 +54,7 @@ def target_of(frame: bytes) -> Target:
     return Target(**{**values, "element": ElementTypes(**values["element"])})
 
 
-def job_frame(text: str, with_passes: bool, level: int) -> bytes:
+def job_frame(text: str, with_passes: int, level: int) -> bytes:
     """A job as a frame."""
     return bytes([with_passes, level]) + text.encode()
 
@@ -75,6 +75,6 @@ def serve() -> None:
 def _compiled(job: bytes, target: Target) -> bytes:
     """The object; empty if LLVM rejects the text, so that the parent process raises the error."""
     try:
-        return compile_object(job[2:].decode(), target, bool(job[0]), job[1])
+        return compile_object(job[2:].decode(), target, job[0], job[1])
     except Exception:  # noqa: BLE001
         return b""

@@ -35,7 +35,7 @@ class Wanted:
 
     text: str
     emit: Callable[[], object]
-    with_passes: bool = True
+    with_passes: int = True
     level: int = LEVEL
 
 

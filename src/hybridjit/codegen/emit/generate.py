@@ -482,7 +482,7 @@ def spec_text(plan: Plan, calls: tuple[tuple[Call, ...], ...], target: Target) -
 
 
 def _dump_code(specs: tuple[KernelSpec, ...], target: Target, log: CompileLog) -> None:
-    def listing(show: Callable[[str, Target, bool], str]) -> str:
+    def listing(show: Callable[[str, Target, int], str]) -> str:
         return "\n".join(
             f"; kernel {kernel_name(s)}  {s}\n"
             + show(str(emit_kernel(s, target)), target, s.needs_passes)

@@ -2,3 +2,4 @@
 # end of a block in some strided convolutions: kernels of training steps of ResNet-18 and ResNet-50,
 # for each vector width.
 LEVEL = 1
+ALL_PASSES = 2  # in place of True: a kernel gains from more than the two usual passes
