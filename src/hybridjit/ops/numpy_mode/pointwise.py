@@ -567,7 +567,7 @@ register(
     "_npi_where",
     "condition x y",
     infer=_where_types,
-    ref=lambda condition, x, y: np.asarray(np.where(condition != 0, x, y)),
+    ref=lambda condition, x, y: np.asarray(np.where(condition, x, y)),
     expand=selected,
     doc="x where the condition is nonzero, else y; all three broadcast.",
 )
