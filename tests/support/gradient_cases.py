@@ -111,6 +111,7 @@ NOTHING_TO_COMPARE = _names(
     _byte_pooling
     _byte_softmax
     _from_bytes
+    _in_range
     _integer_batch_dot
     _integer_convolution
     _integer_dense
