@@ -297,9 +297,13 @@ def test_bytes_of_both_types_with_equal_ranges_have_their_own_factors():
                 values.append(F.cast(joint[0], "float32"))
             return values
 
-    net, ends = Net(), (nd.array([-3.0]), nd.array([4.0]))
+    ends = nd.array([-3.0]), nd.array([4.0])
     given = [nd.arange(0, 120).reshape((2, 60)).astype(dtype) for dtype in ("int8", "uint8")]
-    wanted = [y.asnumpy() for y in net(*given, *ends)]
-    net.hybridize()
-    for found, right in zip(net(*given, *ends), wanted, strict=True):
-        np.testing.assert_array_equal(found.asnumpy(), right)
+    wanted = [y.asnumpy() for y in Net()(*given, *ends)]
+    names = [sym.var(name) for name in ("signed", "unsigned", "low", "high")]
+    fixed = gluon.SymbolBlock(sym.Group(Net()(*names)), names[:2])
+    fixed.collect_params().load_dict(dict(zip(("low", "high"), ends)), cpu())
+    for net, inputs in ((Net(), (*given, *ends)), (fixed, given)):
+        net.hybridize()
+        for found, right in zip(net(*inputs), wanted, strict=True):
+            np.testing.assert_array_equal(found.asnumpy(), right)

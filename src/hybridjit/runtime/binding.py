@@ -26,6 +26,7 @@ from ..ir.moved_rows import WORTH_EVICTING, MovedRows, moved_rows
 from ..ir.plan import Plan
 from ..ir.plan_image import Base, Pack, Packed, Packing, Unpack
 from ..ir.sized import bind_of
+from ..ops.registry import is_registered
 from .arena import address_of, aligned_empty, aligned_together
 from .threads import THREADS
 
@@ -318,9 +319,13 @@ def _next(tasks: deque[Callable[[], None]]) -> Callable[[], None] | None:
 
 
 def recipe(use: Use) -> str:
-    """The computation of a bind value as a string: equal strings mean equal arrays."""
+    """The computation of a bind value as a string: equal strings mean equal arrays.
+
+    Operators that are made for a value have one name: that of the value states which it is.
+    """
     value = use.value
     if value.op is None:
         return value.name
     attrs = ",".join(f"{k}={v}" for k, v in sorted(value.attrs.items()))
-    return f"{value.op.name}.{use.index}[{attrs}]({';'.join(map(recipe, value.inputs))})"
+    name = value.op.name if is_registered(value.op) else f"{value.op.name}@{value.name}"
+    return f"{name}.{use.index}[{attrs}]({';'.join(map(recipe, value.inputs))})"

@@ -33,10 +33,10 @@ def constant(g: Builder[X], value: object, at: str) -> X:
     return g.op(FULL, at=at, shape=(1,), value=float(first(value)), dtype=FLOAT32)
 
 
-def _once(ref: Callable[..., Any], inputs: int, count: int = 1) -> OpDef:
-    """An operator from ends of ranges to numbers of shape (1,)."""
+def _once(ref: Callable[..., Any], kinds: object, inputs: int, count: int = 1) -> OpDef:
+    """An operator from ends of ranges to numbers of shape (1,); its name has the types of bytes."""
     return OpDef(
-        name="_int8_range",
+        name=f"_int8_range_{kinds}",
         inputs=tuple(f"arg{i}" for i in range(inputs)),
         attrs=(),
         infer=lambda ins, outs, **attrs: (ins, (RANGE,) * count),
@@ -75,7 +75,7 @@ def dequantized_by_kernels(
     if not t.ndim:
         return None
     most = levels(t.dtype)  # type: ignore[arg-type]
-    unit = _once(lambda a, b: np.full(1, magnitude(a, b) / most, FLOAT32), 2)
+    unit = _once(lambda a, b: np.full(1, magnitude(a, b) / most, FLOAT32), t.dtype, 2)
     factor = reshape(g, g.op(unit, low, high, at="unit"), (1,) * t.ndim, at="factor")
     return g.op(_MULTIPLY, g.op(FROM_BYTES, data, at="float", scale=1.0), factor)
 
@@ -106,7 +106,8 @@ def joined_by_kernels(g: Builder[X], *operands: X, num_args: int, dim: int) -> t
     parts, limits = operands[:num_args], operands[num_args:]
     kinds = [g.type(part).dtype for part in parts]
     dtype = UINT8 if all(kind == UINT8 for kind in kinds) else INT8
-    factors = _once(lambda *ends: _joint(ends, kinds, dtype), 2 * num_args, num_args + 2)
+    names = "_".join(map(str, kinds))
+    factors = _once(lambda *ends: _joint(ends, kinds, dtype), names, 2 * num_args, num_args + 2)
     *made, low, high = g.outputs(factors, *limits, at="range")
     moved = [
         _rescaled(g, part, factor, dtype, i) for i, (part, factor) in enumerate(zip(parts, made))
