@@ -630,7 +630,7 @@ def test_machine_code_and_numpy_make_the_same_tables_for_further_sizes(make, siz
     whole, workspace = call.whole(), Workspace(call.room, 1)
     wanted = Instance(whole, call.binding, 1, workspace)
     found = SizedInstance(call, call.binding, workspace)
-    found.turn_to(call, call.binding)
+    found.write_for(call, call.binding)
     steps, slots, filled = call.lengths
     assert (steps, slots, filled) == tuple(map(len, (wanted._steps, wanted.slots, wanted._places)))
     np.testing.assert_array_equal(found._places[:filled], wanted._places)

@@ -26,10 +26,10 @@ from .._core.symbolic import (
     values_function,
 )
 from .._core.types import Shape, TensorType, product, require_possible
+from .argument_rows import FIRST_NUMBER, ONE, ZERO, rows_of
 from .graph import Graph, Group, Use, Value, walk
 from .plan import Buffer, Plan, Step, View
 from .plan_image import Image, KernelCall, Packed, Tables
-from .turning import FIRST_NUMBER, ONE, ZERO, rows_of
 
 Values = Mapping[str, int]
 Types: TypeAlias = "list[tuple[Shape, np.dtype]]"
@@ -300,7 +300,7 @@ class Sized(NamedTuple):
     types    shapes and dtypes of the outputs, and output_bytes those of all together
     arena    bytes of the arena
     working  bytes of scratch memory for each thread and for all, and the number of multiplications
-    numbers  of the template's ``rows``, see :mod:`.turning`
+    numbers  of the template's ``rows``, see :mod:`.argument_rows`
     rounds   of the repeated calls
     """
 

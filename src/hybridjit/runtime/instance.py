@@ -48,7 +48,7 @@ class Code(Protocol):
 
     calls      for each step its kernel calls, for inspection
     addresses  addresses of the kernels that the image names
-    turn       for templates: writes tables from the address of a job, see ``ir/turning.py``
+    write_arguments  for templates: writes tables, see ``ir/argument_rows.py``
     """
 
     @property
@@ -73,7 +73,7 @@ class Code(Protocol):
     def pack(self) -> Pack: ...
 
     @property
-    def turn(self) -> Callable[[int], None] | None: ...
+    def write_arguments(self) -> Callable[[int], None] | None: ...
 
 
 class Prepared(Protocol):

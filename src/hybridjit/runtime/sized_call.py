@@ -16,8 +16,8 @@ from numpy import empty
 from .._core.config import config
 from .._core.live_set import LiveSet
 from .._core.timeline import TIMELINE
+from ..ir.argument_rows import JOB
 from ..ir.sized import Template
-from ..ir.turning import JOB
 from .arena import address_of
 from .binding import Binding, PackedStore
 from .executable import WORTH_SHARING, Executable
@@ -58,8 +58,8 @@ class Pattern:
             "call_count": len(self._calls),
             "arguments": address_of(self._arguments),
         }
-        assert self.code.turn is not None
-        self.turn: Callable[[int], None] = self.code.turn
+        assert self.code.write_arguments is not None
+        self.write_arguments: Callable[[int], None] = self.code.write_arguments
 
 
 class SizedInstance(Instance):
@@ -73,7 +73,7 @@ class SizedInstance(Instance):
         self._lengths = (0, 0, 0)
         INSTANCES.add(self)  # last, as for instances
 
-    def turn_to(self, call: SizedCall, binding: Binding) -> None:
+    def write_for(self, call: SizedCall, binding: Binding) -> None:
         """Write the arguments for a call with these parameters, for which there is memory."""
         if self._mark is call.mark and self.binding is binding:
             return
@@ -83,7 +83,7 @@ class SizedInstance(Instance):
         if any(map(lt, self._lengths, call.lengths)):
             self._make_tables(call)
         self._job[0] = call.numbers_at
-        self._turn(self._job_at)
+        self._write(self._job_at)
         self._mark = call.mark
 
     def _make_tables(self, call: SizedCall) -> None:
@@ -96,7 +96,7 @@ class SizedInstance(Instance):
         at |= {"numbers": 0, "bases": address_of(self._addresses)}
         at |= {"last": bound.last_at, "count": bound.count_at, **self._pattern.job}
         self._job = np.array([at[name] for name in JOB], np.int64)
-        self._job_at, self._turn = address_of(self._job), self._pattern.turn
+        self._job_at, self._write = address_of(self._job), self._pattern.write_arguments
 
 
 class SizedCall:
@@ -198,5 +198,5 @@ class SizedCall:
             instance = SizedInstance(self, binding, workspace)
             if self._turns:
                 workspace.instances[self.pattern] = instance
-        instance.turn_to(self, binding)
+        instance.write_for(self, binding)
         return instance

@@ -27,13 +27,13 @@ from ..kinds import choose
 from ..llvm.library import Library
 from ..spec import KernelSpec
 from ..targets import find_target
+from .argument_writer import WRITER, emit_argument_writer, load_argument_writer
 from .driver import emit_driver, load_driver
 from .fetch import Part, Wanted, fetch_objects
 from .keys import object_key
 from .link import link, link_template
 from .module import emit_kernel, kernel_name
 from .objects import load_object
-from .turning import TURN, emit_turning, load_turning
 
 if TYPE_CHECKING:
     from .. import packing, tuned
@@ -62,8 +62,8 @@ class Code:
     """The code of a plan: the calls of each step, the kernels, and the driver's functions.
 
     ``image`` has the arguments of the kernels, and ``addresses`` their addresses, by name.
-    ``pack(packing, weights, out)`` packs the plan's weights. ``turn`` writes the tables of a
-    template, see ``turning.py``.
+    ``pack(packing, weights, out)`` packs the plan's weights. ``write_arguments`` writes the
+    tables of a template, see ``argument_writer.py``.
     """
 
     target: Target
@@ -72,7 +72,7 @@ class Code:
     driver: Any
     pack: Callable[[Packing, np.ndarray, np.ndarray], None]
     addresses: Mapping[str, int]
-    turn: Callable[[int], None] | None
+    write_arguments: Callable[[int], None] | None
     image: Image | SizedImage
 
 
@@ -84,7 +84,7 @@ DRIVER = "driver"
 _KERNELS: weakref.WeakValueDictionary[tuple[Target, str], Kernel] = weakref.WeakValueDictionary()
 _DRIVERS: dict[Target, Any] = {}
 _PACKERS: dict[Target, native_packing.NativePacking] = {}
-_TURNING: dict[Target, Callable[[int], None]] = {}
+_WRITERS: dict[Target, Callable[[int], None]] = {}
 
 
 class NotStoredError(Exception):
@@ -108,7 +108,7 @@ class Request:
     """Kernels of a compilation, by their specs, and its log.
 
     ``packs`` are the names of the packers that are needed as well. ``turns``: whether the code of
-    ``turning.py`` is.
+    ``argument_writer.py`` is.
     """
 
     specs: tuple[AnySpec, ...]
@@ -271,8 +271,8 @@ class Templates:
         kernels = loaded([chosen.request], self._target, self._processes)
         own = {spec: kernels[spec] for spec in chosen.request.specs}
         packs = _PACKERS[self._target].pack if chosen.request.packs else _pack
-        driver, addresses, turn = _DRIVERS[self._target], _addresses(own), _TURNING[self._target]
-        return partial(Code, self._target, chosen.calls, own, driver, packs, addresses, turn)
+        driver, addresses, writer = _DRIVERS[self._target], _addresses(own), _WRITERS[self._target]
+        return partial(Code, self._target, chosen.calls, own, driver, packs, addresses, writer)
 
 
 def _choose(
@@ -403,7 +403,7 @@ class _Loading:
         self._target = target
         self._new: dict[AnySpec, None] = {}
         self._packers: set[str] = set()
-        self._loads_driver = self._loads_turning = False
+        self._loads_driver = self._loads_writer = False
         self.kernels: dict[AnySpec, Kernel] = {}
 
     def part(self, request: Request) -> Part:
@@ -427,9 +427,9 @@ class _Loading:
             # dozen loads per step
             yield Wanted(DRIVER, partial(emit_driver, self._target), with_passes=False, level=0)
         known = _PACKERS.get(self._target)
-        if request.turns and self._target not in _TURNING:
-            self._loads_turning = True
-            yield Wanted(TURN, partial(emit_turning, self._target), with_passes=False)
+        if request.turns and self._target not in _WRITERS:
+            self._loads_writer = True
+            yield Wanted(WRITER, partial(emit_argument_writer, self._target), with_passes=False)
         for name in request.packs:
             if name not in self._packers and (known is None or name not in known.names):
                 self._packers.add(name)
@@ -444,8 +444,8 @@ class _Loading:
             _PACKERS[self._target].load(name, objects[f"packer {name}"])
         if self._loads_driver:
             _DRIVERS[self._target] = load_driver(objects[DRIVER], self._target)
-        if self._loads_turning:
-            _TURNING[self._target] = load_turning(objects[TURN], self._target)
+        if self._loads_writer:
+            _WRITERS[self._target] = load_argument_writer(objects[WRITER], self._target)
         if self._new:
             codes = [objects[str(spec)] for spec in self._new]
             library = Library(codes, self._target, list(map(kernel_name, self._new)))

@@ -1,7 +1,8 @@
 """Rows from which machine code writes the kernels' arguments of a template for the sizes of a call.
 
 Input: the slots of a template, some of them symbolic. Output: a row for each kernel call and for
-each slot. ``codegen/emit/turning.py`` reads them, and ``runtime/sized_call.py`` calls that code.
+each slot. Code of ``codegen/emit/argument_writer.py`` reads them, called by
+``runtime/sized_call.py``.
 """
 
 from __future__ import annotations
@@ -16,18 +17,19 @@ from .plan_image import Tables
 # Numbers of a call: 0, 1, the distinct symbolic integers, and the first and the last round but one
 # of each repeated call.
 ZERO, ONE, FIRST_NUMBER = 0, 1, 2
-# Fields of a job, 64 bits each. Addresses: of the numbers; of the rows of calls and slots; of the
-# bases of addresses; of the tables that are written (steps, slots and places); of the numbers of
-# steps and of places, which are stored.
+# Fields of a job, 64 bits each. All but ``call_count`` are addresses: of the numbers; of the rows
+# of calls and of slots; of the base addresses; of the tables that the code writes (steps, slots
+# and places); and of two integers that it stores, the numbers of steps and of places.
 JOB = (
     *("numbers", "calls", "call_count", "arguments", "bases"),
     *("steps", "slots", "places", "last", "count"),
 )
-# Fields of a row for each kernel call: the kernel, its first row of ``arguments`` and their number;
-# which numbers are the rounds' begin and end; ``unfenced``, and the same in the last round.
+# Fields of the row of a kernel call: the kernel; its first row in ``arguments`` and its number of
+# rows; the indices, among the numbers, of the first round and of the end of the rounds;
+# ``unfenced`` as in a KernelCall, and its value in the last round.
 CALL_ROW = ("kernel", "first", "width", "low", "high", "unfenced", "last")
-# Fields of a row for each slot: its integer, to which a number is added, and in each round another
-# integer and another number; the number of the base of an address; the number of an array, or -1.
+# Fields of the row of a slot: a constant and the index of a number, which are added; the same two
+# for the part that each round adds; the index of the base address; the index of an array, or -1.
 ARGUMENT_ROW = ("value", "number", "step", "step_number", "base", "array")
 
 

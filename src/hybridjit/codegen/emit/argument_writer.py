@@ -1,7 +1,8 @@
 """Machine code that writes the kernels' arguments of a template for the sizes of a call.
 
-A job is a table of :data:`~hybridjit.ir.turning.JOB`. A repeated call gets a step and arguments for
-each round. The tables of an LSTM of 60 steps take 3 us (AMD Zen 4), by NumPy 50 and more.
+A job has the fields of :data:`~hybridjit.ir.argument_rows.JOB`. A repeated call gets a step and
+arguments for each round. The tables of an LSTM of 60 steps take 3 us (AMD Zen 4), those that NumPy
+writes 50 us and more.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import ctypes
 from collections.abc import Callable
 
 from ..._core.target import Target
-from ...ir.turning import ARGUMENT_ROW, CALL_ROW, JOB
+from ...ir.argument_rows import ARGUMENT_ROW, CALL_ROW, JOB
 from ..llvm import ir
 from ..llvm.builder import LoopBuilder
 from ..llvm.indices import Index
@@ -18,23 +19,23 @@ from ..llvm.library import Library
 from ..llvm.types import I64, PTR, VOID, Value
 from .pool_memory import STEP_SLOTS, load_slot, slot_at
 
-TURN = "turn"
+WRITER = "write_arguments"
 _PROTOTYPE = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
 _LOADED: list[Library] = []  # never unloaded: instances refer to the function
 
 
-def load_turning(code: bytes, target: Target) -> Callable[[int], None]:
-    """The function of the address of a job, from the object of :func:`emit_turning`."""
-    library = Library([code], target, [TURN])
+def load_argument_writer(code: bytes, target: Target) -> Callable[[int], None]:
+    """The function that takes the address of a job, from :func:`emit_argument_writer`'s object."""
+    library = Library([code], target, [WRITER])
     _LOADED.append(library)
-    return _PROTOTYPE(library.address(TURN))
+    return _PROTOTYPE(library.address(WRITER))
 
 
-def emit_turning(target: Target) -> ir.Module:
-    """void turn(job)."""
-    module = ir.Module("turning")
+def emit_argument_writer(target: Target) -> ir.Module:
+    """Emit void write_arguments(job), which fills the tables that the job names."""
+    module = ir.Module("argument_writer")
     module.triple = target.triple
-    function = ir.Function(module, ir.FunctionType(VOID, [PTR]), TURN)
+    function = ir.Function(module, ir.FunctionType(VOID, [PTR]), WRITER)
     lb = LoopBuilder(function, target)
     b, job = lb.b, function.args[0]
     addresses = set(JOB) - {"call_count"}
@@ -99,7 +100,7 @@ def _fields(lb: LoopBuilder, rows: Value, index: Index, names: tuple[str, ...]) 
 
 
 def _value(lb: LoopBuilder, of: dict[str, Value], found: dict[str, Value], number: Index) -> Value:
-    """The integer of a slot in a round: its own, that of the round, and the base of an address."""
+    """The value of a slot in a round: the sum of its constant, the round's part and the base."""
     step = lb.add(found["step"], load_slot(lb, of["numbers"], found["step_number"]))
     value = lb.add(found["value"], load_slot(lb, of["numbers"], found["number"]))
     value = lb.add(value, lb.mul(step, number))
