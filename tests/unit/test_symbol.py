@@ -641,6 +641,16 @@ def test_optimized_symbols_share_equal_nodes(is_on, saved, monkeypatch):
             assert x.asnumpy().tobytes() == y.asnumpy().tobytes()
 
 
+def test_an_optimized_symbol_keeps_different_branches_apart():
+    x, p = sym.var("x"), sym.var("p")
+    first = sym.contrib.cond(p, lambda: x + 1, lambda: x + 2)
+    second = sym.contrib.cond(p, lambda: x * 5, lambda: x * 7)
+    executor = sym.Group([first, second]).simple_bind(mx.cpu(), x=(2,), p=(1,))
+    found = executor.get_optimized_symbol().simple_bind(mx.cpu(), x=(2,), p=(1,))
+    one, other = found.forward(x=nd.ones(2), p=nd.ones(1))
+    assert one.asnumpy().tolist() == [2, 2] and other.asnumpy().tolist() == [5, 5]
+
+
 # Evaluation
 
 

@@ -36,11 +36,11 @@ def without_repeats(outputs: Iterable[Output]) -> list[Output]:
 
 
 def _key(node: Node) -> Hashable:
-    """Equal keys compute equal values."""
+    """Equal keys compute equal values. Operators around graphs, such as branches, share a name."""
     op = node.op
     if op is None or op.in_mode(node.attrs, True).is_random or op.aux_positions(node.attrs):
         return id(node)
-    return op.name, tuple(sorted(node.text.items())), node.inputs
+    return op, tuple(sorted(node.text.items())), node.inputs
 
 
 def _copied(output: Output, name: str) -> Output:

@@ -107,14 +107,14 @@ class KeptSpec:
 class Request:
     """Kernels of a compilation, by their specs, and its log.
 
-    ``packs`` are the names of the packers that are needed as well. ``turns``: whether the code of
-    ``argument_writer.py`` is.
+    packs             the names of the packers that are needed as well
+    writes_arguments  whether the code of ``argument_writer.py`` is needed
     """
 
     specs: tuple[AnySpec, ...]
     log: CompileLog
     packs: tuple[str, ...] = ()
-    turns: bool = False
+    writes_arguments: bool = False
 
 
 @dataclass(frozen=True)
@@ -420,14 +420,14 @@ class _Loading:
         return Part([*wanted, *self._once(request)], request.log)
 
     def _once(self, request: Request) -> Iterator[Wanted]:
-        """The driver, the packers and the code that turns templates, if they are to be loaded."""
+        """The driver, the packers and the writer of arguments, if they are to be loaded."""
         if self._target not in _DRIVERS and not self._loads_driver:
             self._loads_driver = True
             # LLVM takes 5 ms instead of 70, and calls take the same time: the driver executes a few
             # dozen loads per step
             yield Wanted(DRIVER, partial(emit_driver, self._target), with_passes=False, level=0)
         known = _PACKERS.get(self._target)
-        if request.turns and self._target not in _WRITERS:
+        if request.writes_arguments and self._target not in _WRITERS:
             self._loads_writer = True
             yield Wanted(WRITER, partial(emit_argument_writer, self._target), with_passes=False)
         for name in request.packs:
