@@ -21,12 +21,12 @@ from ._core.symbolic import Scope
 from ._core.types import TensorType
 from .errors import DTypeError, MXNetError, ShapeError
 from .ir.graph import Graph
-from .ir.kept import NotKeptError, key_text
 from .ir.kinds import KIND_NAMED
 from .ir.mode import INFERENCE, Purpose
 from .ir.node import Output, topological
 from .ir.plan import Plan
 from .ir.signature import without_sizes
+from .ir.stored_plan import NotStorableError, key_text
 from .ir.update import UpdateRule
 from .ir.verify import Verified
 from .runtime.compile_stats import counted
@@ -96,7 +96,7 @@ def compile_graph(
 @holding(_LOCK)
 @counted("compilations")
 @uncollected  # imports many modules
-def compile_kept(
+def load_or_compile(
     outputs: Iterable[Output],
     input_types: Mapping[str, TensorType],
     param_types: Mapping[str, TensorType],
@@ -107,16 +107,16 @@ def compile_kept(
     """:func:`compile_graph` for inference, with the plan that an earlier process stored."""
     graph = _Typed(tuple(outputs), input_types, param_types)
     key = _key_of(graph, options)
-    found = _kept(key, graph, options, log or CompileLog((), name=name), name) if key else None
+    found = _loaded(key, graph, options, log or CompileLog((), name=name), name) if key else None
     if found is not None:
         return found
     log = log or compiler.new_log(config.dump)
     log.name = name
     made = _compiled(graph, options, log, compiler.purpose_with(options))
     if key:
-        kept = _kept_plans()
+        plans = _stored_plans()
         samples = made.samples if isinstance(made, SplitBatch) else 0
-        kept.keep(key, made.plan, made.code, samples)
+        plans.store_plan(key, made.plan, made.code, samples)
     return made
 
 
@@ -146,21 +146,21 @@ def _planned_samples(graph: _Typed, log: CompileLog, purpose: Purpose) -> tuple[
 
 
 def _key_of(graph: _Typed, options: Options) -> str | None:
-    """The key of a graph's plan; None if it is not kept, or if the user wants to see its stages."""
+    """The key of a graph's plan; None if none is stored, or if a switch shows its stages."""
     is_seen = config.dump or config.explain or config.timing or config.check
     if is_seen or config.skip or config.tuned or config.cache_dir == "off":
         return None
     try:
         text = key_text(graph.outputs, graph.input_types, graph.param_types)
-    except NotKeptError:
+    except NotStorableError:
         return None
-    key: str | None = _kept_plans().plan_key(
+    key: str | None = _stored_plans().plan_key(
         f"{options.winograd!r} {options.precision} {text}", find_target()
     )
     return key
 
 
-def _kept(
+def _loaded(
     key: str, graph: _Typed, options: Options, log: CompileLog, name: str
 ) -> Executable | SplitBatch | None:
     """The executable whose plan is stored."""
@@ -176,7 +176,7 @@ def _kept(
             plan, _ = _planned_samples(graph, again, compiler.purpose_with(options))
             return plan, choose_calls(plan, find_target(), options.winograd, again)
 
-    found = _kept_plans().load_kept(key, find_target(), log, whole)
+    found = _stored_plans().load_plan(key, find_target(), log, whole)
     if found is None:
         return None
     plan, code, samples = found
@@ -184,11 +184,11 @@ def _kept(
     return SplitBatch(executable, samples) if samples else executable
 
 
-def _kept_plans() -> Any:
+def _stored_plans() -> Any:
     with limits.explained_shortage():
-        from .codegen.emit import kept  # noqa: PLC0415 (see test_layers.py)
+        from .codegen.emit import stored_plans  # noqa: PLC0415 (see test_layers.py)
 
-    return kept
+    return stored_plans
 
 
 @holding(_LOCK)

@@ -356,7 +356,7 @@ def compilations(monkeypatch) -> list[str]:
     """Compilations from here on."""
     seen: list[str] = []
     for module, name in (
-        (cached_graph, "compile_kept"),
+        (cached_graph, "load_or_compile"),
         (cached_graph, "compile_variant"),
         (training, "compile_training"),
     ):

@@ -457,7 +457,7 @@ def compilations(monkeypatch) -> list[dict]:
 
         return compile_and_note
 
-    for name in ("compile_kept", "compile_variant"):
+    for name in ("load_or_compile", "compile_variant"):
         monkeypatch.setattr(cached_graph, name, counting(getattr(cached_graph, name)))
     return seen
 

@@ -13,10 +13,10 @@ from hybridjit._core.config import override
 from hybridjit._core.options import Options
 from hybridjit.codegen.kinds.conv import choose
 from hybridjit.codegen.kinds.conv.choose import algorithms
+from hybridjit.codegen.kinds.conv.choose_by_size import Positions
 from hybridjit.codegen.kinds.conv.choose_strassen import _pairs_of_block
 from hybridjit.codegen.kinds.conv.cost import cost
 from hybridjit.codegen.kinds.conv.layer import Layer
-from hybridjit.codegen.kinds.conv.positions import Positions
 from hybridjit.codegen.kinds.conv.spec import StrassenSpec
 from hybridjit.codegen.packing import StrassenPacking
 from hybridjit.codegen.spec import Program

@@ -18,13 +18,13 @@ from hybridjit.codegen.emit.module import emit_kernel
 from hybridjit.codegen.families import Family, family_of
 from hybridjit.codegen.interpolation import Line
 from hybridjit.codegen.kinds.conv import choose
+from hybridjit.codegen.kinds.conv.choose_by_size import Windows
 from hybridjit.codegen.kinds.conv.choose_winograd import (
     _larger_half,
     winograd_sizes,
     winograd_spec,
 )
 from hybridjit.codegen.kinds.conv.layer import Layer
-from hybridjit.codegen.kinds.conv.positions import Windows
 from hybridjit.codegen.kinds.conv.spec import WinogradSpec
 from hybridjit.codegen.spec import Program
 from hybridjit.codegen.targets import find_target

@@ -13,7 +13,7 @@ import warnings
 
 from .._core.config import config, override
 from .._core.options import Options
-from ..compilation import compile_kept
+from ..compilation import load_or_compile
 from ..compiler import new_log
 from ..errors import MXNetError
 from .arguments import (
@@ -64,7 +64,7 @@ def _fill_cache(args: argparse.Namespace) -> int:
             with warnings.catch_warnings():
                 warnings.filterwarnings("error", "hybridjit's cache", RuntimeWarning)
                 options = Options(precision=args.precision)
-                compile_kept(model.outputs, input_types, param_types, options, log)
+                load_or_compile(model.outputs, input_types, param_types, options, log)
         except RuntimeWarning as unusable:
             raise MXNetError(str(unusable)) from None
     kinds = [kind for kind, _, _ in log.details]

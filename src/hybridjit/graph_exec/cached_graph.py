@@ -25,7 +25,7 @@ from .._core.options import Flag, Options
 from .._core.recording import FLAGS
 from .._core.symbolic import Scope
 from .._core.types import TensorType, type_of
-from ..compilation import compile_kept, compile_variant
+from ..compilation import compile_variant, load_or_compile
 from ..context import Context
 from ..errors import MXNetError
 from ..ir.node import Output, topological, with_live_operands
@@ -290,7 +290,7 @@ class CachedGraph:
             assert own is not None, "guards hold for the sizes that recorded them"
             return self.cache.add(types, made.at(own), made)
         inputs = dict(zip(self.input_names, types))
-        executable = compile_kept(self.outputs, inputs, known, self.options, name=self.name)
+        executable = load_or_compile(self.outputs, inputs, known, self.options, name=self.name)
         variants.note(types)
         return self.cache.add(types, executable)
 

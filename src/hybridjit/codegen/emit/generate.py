@@ -92,7 +92,7 @@ class NotStoredError(Exception):
 
 
 @dataclass(frozen=True)
-class KeptSpec:
+class StoredSpec:
     """The text of a spec, for a kernel whose object is stored."""
 
     kind: str
@@ -128,7 +128,7 @@ class _Chosen:
 
 # Templates of a variant that are kept: one takes 0.1 to 1 MB, and 15 ms to make again.
 _MOST_TEMPLATES = 64
-AnySpec: TypeAlias = "KernelSpec | KeptSpec"
+AnySpec: TypeAlias = "KernelSpec | StoredSpec"
 # A template, and the function that makes its code for an image.
 _Entry: TypeAlias = "tuple[Template, Callable[[SizedImage], Code]]"
 
@@ -370,7 +370,7 @@ def loaded(
 ) -> dict[AnySpec, Kernel]:
     """A kernel for each spec. New ones share one library, which is loaded once.
 
-    Raises NotStoredError for a :class:`KeptSpec` without an object, before anything is compiled.
+    Raises NotStoredError for a :class:`StoredSpec` without an object, before anything is compiled.
     The first call loads the driver permanently, and the first call that packs loads the packers.
     The time of a request ends where the next one is made, and that of the last with loading.
     """
@@ -455,7 +455,7 @@ class _Loading:
 
 
 def _emitted(spec: AnySpec, target: Target) -> object:
-    if isinstance(spec, KeptSpec):
+    if isinstance(spec, StoredSpec):
         raise NotStoredError(spec.text)
     return emit_kernel(spec, target)
 

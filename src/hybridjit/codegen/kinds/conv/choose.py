@@ -44,6 +44,7 @@ from ...spec import Program
 from ..parts.window import inside_of, is_always_inside, overhangs_of
 from ..weights.choose import as_filters, in_pairs, is_fixed, pack_weights, packing_for
 from .abreast import abreast, columns_abreast
+from .choose_by_size import Positions, Windows
 from .choose_depthwise import depthwise_spec, depthwise_tiles
 from .choose_direct import along_depth, direct_spec, direct_tiles, flattened
 from .choose_strassen import strassen_spec, suits_strassen
@@ -56,7 +57,6 @@ from .choose_winograd import (
 )
 from .cost import cost
 from .layer import Layer
-from .positions import Positions, Windows
 from .spec import EXTENTS, ConvSpec, DepthwiseSpec, StrassenSpec, WinogradSpec
 
 # An algorithm for a layer.
@@ -238,15 +238,9 @@ def _bits_for(
         tile = windows.tile(layer.out)
         if tile is None:
             return whole(layer)
-        return (
-            _Found(1, [], direct_spec(layer, finding.target)).bits
-            if tile == 0
-            else (
-                "winograd",
-                tile,
-                False,
-            )
-        )
+        if tile == 0:
+            return _Found(1, [], direct_spec(layer, finding.target)).bits
+        return "winograd", tile, False
 
     return of
 

@@ -29,9 +29,9 @@ from ...families import family_of
 from ...packing import ChannelPacking
 from ...spec import Ints, KernelSpec
 from ..conv.choose import calls_of
+from ..conv.choose_by_size import Positions
 from ..conv.choose_strassen import has_halves
 from ..conv.layer import Layer
-from ..conv.positions import Positions
 from ..conv.tile import ends_in_half, most_rows, register_tile, rows_share_sets
 from ..parts.cost import is_long
 from ..parts.gemm import MOST_GIVEN

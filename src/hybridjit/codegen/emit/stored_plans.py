@@ -17,15 +17,15 @@ import numpy as np
 
 from ..._core.compile_log import CompileLog
 from ..._core.target import Target
-from ...ir.kept import KeptPlan, NotKeptError, image_of, kept_text, plan_of
 from ...ir.plan import Plan
 from ...ir.plan_image import Image, Packed
+from ...ir.stored_plan import NotStorableError, StoredPlan, image_of, plan_of, stored_text
 from ..call import Call
 from .generate import (
     Code,
-    KeptSpec,
     NotStoredError,
     Request,
+    StoredSpec,
     code_of,
     loaded,
     packs_of,
@@ -74,9 +74,9 @@ def plan_key(text: str, target: Target) -> str | None:
     return record_key(PLANNERS, "plan", text, repr(target), *versions)
 
 
-def load_kept(
+def load_plan(
     key: str, target: Target, log: CompileLog, whole: Callable[[], tuple[Plan, Calls]]
-) -> tuple[KeptPlan, Code, int] | None:
+) -> tuple[StoredPlan, Code, int] | None:
     """The plan stored under a key, its code, and the batch if its samples run one by one, or 0.
 
     ``whole`` makes the plan and its calls.
@@ -85,7 +85,7 @@ def load_kept(
     if record is None:
         return None
     facts = json.loads(record)
-    specs = tuple(KeptSpec(text.partition(" ")[0], text) for text in facts["specs"])
+    specs = tuple(StoredSpec(text.partition(" ")[0], text) for text in facts["specs"])
     try:
         kernels = loaded([Request(specs, log, tuple(facts["packs"]))], target, 1)
     except NotStoredError:
@@ -96,7 +96,7 @@ def load_kept(
     return plan, code, facts["samples"]
 
 
-def keep(key: str, plan: Plan, code: Code, samples: int) -> None:
+def store_plan(key: str, plan: Plan, code: Code, samples: int) -> None:
     """Store a plan and its calls, unless they have parts that no record can hold."""
     more = {
         "specs": [str(spec) for spec in code.kernels],
@@ -105,8 +105,8 @@ def keep(key: str, plan: Plan, code: Code, samples: int) -> None:
     }
     assert isinstance(code.image, Image), "sizes are those of this call"
     try:
-        text = kept_text(plan, code.image, _PLACES, more)
-    except NotKeptError:
+        text = stored_text(plan, code.image, _PLACES, more)
+    except NotStorableError:
         return
     store_record(key, text.encode())
     keep_within_limit(len(text))

@@ -1,7 +1,7 @@
 """Plans as text, for executables that later processes load without the passes.
 
 Input: a graph with the types of its variables; or a plan with its image. Output: JSON, and the same
-from JSON. Values of classes that are not listed here make a graph or a plan one that is not kept.
+from JSON. A graph or a plan with values of other classes than those listed here is not stored.
 
 The text is not checked: it names addresses and sizes that machine code trusts. It is stored as
 machine code is, with a digest and in a folder that its user alone can write.
@@ -32,12 +32,12 @@ Find: TypeAlias = "Callable[[str], Callable[..., Any]]"
 _PLAIN = (bool, int, float, str, type(None))
 
 
-class NotKeptError(Exception):
+class NotStorableError(Exception):
     """A value has no text."""
 
 
-class KeptPlan(LatePlan):
-    """A plan whose code was loaded; all else of it is planned again when it is read.
+class StoredPlan(LatePlan):
+    """A plan whose code was loaded; the passes run again when anything else of it is read.
 
     ``outline`` has the inputs, the purpose and the bind graph. ``whole()`` makes the plan.
     """
@@ -63,7 +63,7 @@ def key_text(
     input_types: Mapping[str, TensorType],
     param_types: Mapping[str, TensorType],
 ) -> str:
-    """A string that is equal for graphs with the same plan. Raises NotKeptError."""
+    """A string that is equal for graphs with the same plan. Raises NotStorableError."""
     outputs = tuple(outputs)
     nodes = topological(outputs)
     numbers = {node: number for number, node in enumerate(nodes)}
@@ -82,19 +82,19 @@ def key_text(
     return json.dumps([rows, heads, types], default=_name_of)
 
 
-def kept_text(
+def stored_text(
     plan: Plan, image: Image, classes: Collection[str], more: Mapping[str, object]
 ) -> str:
-    """The text of a plan without host steps, with ``more`` facts. Raises NotKeptError.
+    """The text of a plan without host steps, with ``more`` facts. Raises NotStorableError.
 
     Records in packings are of these ``classes``.
     """
     graph = plan.graph
     purpose = graph.purpose
     if purpose != Purpose(precision=purpose.precision, winograd=purpose.winograd):
-        raise NotKeptError("a part of training")
+        raise NotStorableError("a part of training")
     if graph.bind is None or image.flagged or 0 in image.counts:
-        raise NotKeptError("steps that NumPy runs")
+        raise NotStorableError("steps that NumPy runs")
     tables = image.tables(len(graph.inputs))
     inputs = [(value.name, _encoded_type(value.type)) for value in graph.inputs]
     types = [(shape, _dtype_name(dtype)) for shape, dtype in output_types_of(plan)]
@@ -119,19 +119,19 @@ def kept_text(
     return _json({**facts, **more})
 
 
-def plan_of(facts: Mapping[str, Any], name: str, whole: Callable[[], Plan]) -> KeptPlan:
-    """The plan that was kept as these facts; ``whole`` plans again."""
+def plan_of(facts: Mapping[str, Any], name: str, whole: Callable[[], Plan]) -> StoredPlan:
+    """The plan that was stored as these facts; ``whole`` plans again."""
     inputs = tuple(_variable(each, _type_of(given)) for each, given in facts["inputs"])
     precision, winograd = facts["purpose"]
     purpose = Purpose(precision=precision, winograd=winograd)
     bind = _bind_of(facts["bind"], f"{name}.bind")
     outline = Graph(inputs, (), (), (), name, bind, purpose)
     types = [(tuple(shape), np.dtype(dtype)) for shape, dtype in facts["outputs"]]
-    return KeptPlan(outline, types, facts["arena"], whole)
+    return StoredPlan(outline, types, facts["arena"], whole)
 
 
 def image_of(facts: Mapping[str, Any], find: Find) -> SizedImage:
-    """The image that was kept as these facts."""
+    """The image that was stored as these facts."""
     values, of_base, bases, places, kernels, rows = facts["tables"]
     tables = Tables(
         np.array(values, np.int64),
@@ -146,10 +146,10 @@ def image_of(facts: Mapping[str, Any], find: Find) -> SizedImage:
 
 
 def _name_of(item: object) -> str:
-    """The name of an element type, which JSON lacks. Raises NotKeptError for other objects."""
+    """The name of an element type, which JSON lacks. Raises NotStorableError for other objects."""
     if isinstance(item, np.dtype):
         return str(item.str)
-    raise NotKeptError(f"{type(item).__name__} {item!r}")
+    raise NotStorableError(f"{type(item).__name__} {item!r}")
 
 
 def _json(item: object) -> str:
@@ -167,7 +167,7 @@ def _encoded(item: Any, classes: Collection[str] = ()) -> Any:
     name = type(item).__name__
     if is_record(item) and name in classes:
         return {name: [_encoded(getattr(item, field), classes) for field in fields_of(item)]}
-    raise NotKeptError(f"{type(item).__name__} {item!r}")
+    raise NotStorableError(f"{type(item).__name__} {item!r}")
 
 
 def _decoded(item: Any, find: Find) -> Any:
@@ -185,14 +185,14 @@ def _dtype_name(dtype: np.dtype | None) -> str | None:
     if dtype is None:
         return None
     if np.dtype(dtype.name) != dtype:
-        raise NotKeptError(f"the element type {dtype}")
+        raise NotStorableError(f"the element type {dtype}")
     return str(dtype.name)
 
 
 def _op_name(op: OpDef | None) -> str | None:
     """The name under which the registry has an operator."""
     if op is not None and not is_registered(op):
-        raise NotKeptError(f"an operator that is not registered, {op.name}")
+        raise NotStorableError(f"an operator that is not registered, {op.name}")
     return None if op is None else op.name
 
 
@@ -230,8 +230,8 @@ def _encoded_bind(bind: Graph) -> list[Any]:
     return [rows, [(numbers[use.value], use.index) for use in bind.outputs]]
 
 
-def _bind_of(kept: Sequence[Any], name: str) -> Graph:
-    rows, heads = kept
+def _bind_of(stored: Sequence[Any], name: str) -> Graph:
+    rows, heads = stored
     values: list[Value] = []
     for op, own, attrs, inputs, types in rows:
         uses = tuple(Use(values[number], index) for number, index in inputs)

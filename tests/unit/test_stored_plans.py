@@ -17,7 +17,7 @@ import pytest
 from hybridjit import compiler, gluon, nd
 from hybridjit._core.config import override
 from hybridjit.codegen import packing
-from hybridjit.codegen.emit import generate, kept, keys, objects
+from hybridjit.codegen.emit import generate, keys, objects, stored_plans
 from hybridjit.codegen.kinds import byte_depthwise
 from hybridjit.gluon import nn
 from hybridjit.runtime.executable import Executable
@@ -286,9 +286,9 @@ def test_records_know_every_packing():
         for name, item in vars(module).items()
         if inspect.isclass(item) and name.endswith("Packing") and hasattr(item, "pack")
     }
-    assert found - {"Packing"} <= kept._PLACES.keys()
-    for name in kept._PLACES:
-        assert kept._class_named(name).__name__ == name
+    assert found - {"Packing"} <= stored_plans._PLACES.keys()
+    for name in stored_plans._PLACES:
+        assert stored_plans._class_named(name).__name__ == name
 
 
 def test_a_kept_network_loads_no_pass_and_no_kernel_kind(own_cache):
