@@ -211,6 +211,7 @@ def rank_one(
     nv: int,
     accs: Sequence[Value],
     reach: tuple[int, int],
+    pitch: int = 0,
 ) -> list[Value]:
     """acc[m, v] += x[m * row_step + offset] * w[k, v] for the rows m in ``reach``.
 
@@ -221,7 +222,7 @@ def rank_one(
         return list(accs)
     lanes = [sum_.type.count for sum_ in accs[reach[0] * nv : reach[0] * nv + nv]]
     vectors = [
-        b.narrowed(b.load(w, b.mul(b.add(b.mul(k, nv), j), b.lanes)), n)
+        b.narrowed(b.load(w, b.mul(b.add(b.mul(k, pitch or nv), j), b.lanes)), n)
         for j, n in enumerate(lanes)
     ]
     order = range(nv) if len(set(lanes)) == 1 else range(nv - 1, -1, -1)
@@ -254,13 +255,14 @@ def multiply(
     reach: tuple[int, int],
     ahead: Ahead | None = None,
     is_long: bool = False,
+    pitch: int = 0,
 ) -> list[Value]:
     """acc[m, v] += sum over k < size of x[m, k] * w[k, v], ``unroll`` steps of k per round.
 
     A size that the call gives excludes pairs; ``is_long`` says whether it is more than
-    :data:`MOST_GIVEN`.
+    :data:`MOST_GIVEN`. A row of w has ``pitch`` vectors, or 0 for ``nv``.
     """
-    sums = _Sums(b, unroll, rows, nv, reach)
+    sums = _Sums(b, unroll, rows, nv, reach, pitch or nv)
     if not isinstance(size, int):
         return (sums.of_given_parts if is_long else sums.of_given)(x, w, size, accs)
     if is_in_quads(b):
@@ -285,6 +287,7 @@ class _Sums:
     rows: Rows
     nv: int
     reach: tuple[int, int]
+    pitch: int
 
     @property
     def changing(self) -> slice:
@@ -303,14 +306,16 @@ class _Sums:
     def at(self, x: Value, w: Value, k: Index) -> tuple[Value, Value]:
         """The addresses of step ``k``."""
         b = self.b
-        return b.at(x, b.mul(k, self.rows.k_step)), b.at(w, b.mul(k, self.nv * b.lanes))
+        return b.at(x, b.mul(k, self.rows.k_step)), b.at(w, b.mul(k, self.pitch * b.lanes))
 
     def steps(self, x: Value, w: Value, ks: range, accs: Sequence[Value]) -> list[Value]:
         """The sums after these steps."""
         values = list(accs)
         for k in ks:
             offset = self.b.mul(k, self.rows.k_step)
-            values = rank_one(self.b, x, w, offset, k, self.rows, self.nv, values, self.reach)
+            values = rank_one(
+                self.b, x, w, offset, k, self.rows, self.nv, values, self.reach, self.pitch
+            )
         return values
 
     def of(
@@ -395,7 +400,7 @@ class _Sums:
     ) -> list[Value]:
         """The last ``count`` products, which fill a word in part: nothing beyond them is read."""
         b, nv = self.b, self.nv
-        vectors = [b.load(w, (words * nv + j) * b.lanes) for j in range(nv)]
+        vectors = [b.load(w, (words * self.pitch + j) * b.lanes) for j in range(nv)]
         add = b.add_quads if is_in_quads(b) else b.add_pairs
         result = list(accs)
         for m in range(*self.reach):
