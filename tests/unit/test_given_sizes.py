@@ -18,7 +18,7 @@ from hybridjit.codegen.kinds.conv.choose_direct import direct_spec
 from hybridjit.codegen.kinds.conv.layer import Layer
 from hybridjit.codegen.kinds.dense.choose import least_rows
 from hybridjit.codegen.spec import Given, KernelSpec, Program
-from hybridjit.codegen.targets import find_target
+from hybridjit.codegen.targets import find_target, portable_target
 from hybridjit.compiler import new_log
 from hybridjit.ir.mode import INFERENCE, Purpose
 from hybridjit.ir.node import Output
@@ -217,7 +217,7 @@ def test_dense_layers_have_code_for_every_height_of_a_tile(mr: int, is_training:
 
 def test_the_rest_of_a_given_width_is_a_loop_over_narrow_tiles():
     """A tile of 12 columns, one of 8 and three narrow ones took 1.29 times the lines."""
-    cpu, one = find_target("avx512"), (1, 1, 1)
+    cpu, one = portable_target("avx512"), (1, 1, 1)
     layer = Layer(
         inp=(1, 1, 3136), out=(1, 1, 3136), kernel=one, stride=one, dilate=one, pad=(0, 0, 0),
         groups=1, ic=320, oc=64, xs=(1003520, 0, 0, 320, 1), reads=(),
