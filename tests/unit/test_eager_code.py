@@ -7,6 +7,7 @@ import subprocess
 import sys
 import weakref
 from collections.abc import Callable, Iterator
+from typing import NoReturn
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ import pytest
 import hybridjit as mx
 from hybridjit import autograd, nd
 from hybridjit._core.types import FLOAT32, TensorType
-from hybridjit.errors import MXNetError, ShapeError
+from hybridjit.errors import InternalError, MXNetError, ShapeError
 from hybridjit.nd import eager_code
 from hybridjit.ops import native
 from hybridjit.ops.registry import lookup
@@ -159,6 +160,30 @@ def test_released_code_is_freed(forgetting: None):
     eager_code.forget()
     gc.collect()
     assert [each() for each in made] == [None] * 3
+
+
+@pytest.mark.parametrize("error", [MXNetError("no room"), InternalError("no room")])
+def test_a_call_that_does_not_compile_says_why(
+    error: MXNetError,
+    forgetting: None,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+):
+    """Once for all sizes, and NumPy computes it."""
+
+    def fail(*_: object) -> NoReturn:
+        raise error
+
+    monkeypatch.setattr(eager_code, "compile_call", fail)
+    monkeypatch.setattr(eager_code, "compile_call_templates", fail)
+    for rows in (64, 65, 66):
+        x = draw(rows, 300)
+        with mx.override(eager="numpy"):
+            expected = nd.softmax(x)
+        assert nd.softmax(x).asnumpy().tobytes() == expected.asnumpy().tobytes()
+    said = [r.getMessage() for r in caplog.records if "runs in NumPy" in r.getMessage()]
+    assert len(said) == 1 and "eager softmax of" in said[0] and "no room" in said[0]
+    assert ("bug" in said[0]) == isinstance(error, InternalError)
 
 
 def test_operands_are_read_where_they_are_and_never_written(forgetting: None):

@@ -11,6 +11,7 @@ sizes and code for symbolic ones have the same bits, so results do not depend on
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -33,7 +34,7 @@ from ..ops.attrs import Attrs
 from ..ops.gradient import gradients
 from ..ops.record import OpDef
 from ..runtime.binding import PackedStore
-from ..runtime.variant import BUGS, Signature, Variant, Variants, share_memory, warn_of_bug
+from ..runtime.variant import BUGS, Signature, Variant, Variants, share_memory
 from ..runtime.workspace import Turns
 
 # Signatures of a process that are kept; one more releases all of them.
@@ -138,19 +139,31 @@ class _Family:
         self._name = f"eager {use.op.name}"
         self._variants = _CallVariants([f"x{i}" for i in range(inputs)])
         self._store = PackedStore()
+        self._has_warned = False
 
     def _make(self, types: Types) -> Made:
         return _graph_of(self._attrs, self._use, types)
 
     def run_for(self, types: list[TensorType]) -> Run | None:
-        """Code for these types; None where the references compute them."""
+        """Code for these types; None where the references compute them.
+
+        They do so too where compiling fails, which the first time is a warning with the reason.
+        """
         try:
             return self._found(types)
-        except MXNetError:
-            return None
         except BUGS as error:
-            warn_of_bug(self._name, error)
-            return None
+            self._warn(types, f"because of a bug in hybridjit: {error!r}", is_bug=True)
+        except MXNetError as error:
+            self._warn(types, f"because compiling it failed: {error}")
+        return None
+
+    def _warn(self, types: list[TensorType], reason: str, is_bug: bool = False) -> None:
+        if not self._has_warned:
+            self._has_warned = True
+            logging.getLogger("hybridjit").warning(
+                "%s of %s runs in NumPy, %s",
+                self._name, ", ".join(map(str, types)), reason, exc_info=is_bug,
+            )  # fmt: skip
 
     def _found(self, types: list[TensorType]) -> Run | None:
         variants = self._variants
