@@ -35,6 +35,7 @@ NAMES = {"resnet18_v1": "ResNet-18", "resnet50_v1": "ResNet-50", "mobilenet1_0":
 
 def made_models(options, folder):
     """Write the networks into a folder, but for those that it has."""
+    folder.mkdir(parents=True, exist_ok=True)
     last = {name: f"{name}-{NETWORKS[name][2][-1]}.onnx" for name in options.nets}
     names = [name for name, file in last.items() if not (folder / file).exists()]
     script = str(HERE / "int8_models.py")
