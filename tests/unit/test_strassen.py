@@ -237,7 +237,7 @@ def test_the_search_for_a_block_ends_at_the_least_padding_nearest_to_the_wish(mo
             assert _pairs_of_block(pairs, wished, most) == min(blocks)[2:]
 
 
-@pytest.mark.parametrize("target", ["avx512", "avx2", "sse2"])
+@pytest.mark.parametrize("target", ["native", "avx2", "sse2"])
 @pytest.mark.parametrize("winograd", [True, False, "always"])
 def test_the_choice_by_positions_is_that_of_all_candidates(target, winograd):
     """For a layer's bits, and for rows of many samples."""

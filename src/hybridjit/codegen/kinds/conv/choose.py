@@ -159,7 +159,8 @@ def _found_for(layer: Layer, finding: _Finding, setting: Setting) -> tuple[_Foun
     if positions is not None and setting.decide is None:
         setting.choices.note_numbers((product(noted.out),), positions.key, same)
     else:
-        setting.choices.note(noted, sizes, _bits_for(noted, finding, setting), same)
+        numbers = tuple(getattr(noted, name) for name in sizes)
+        setting.choices.note_numbers(numbers, _bits_for(noted, sizes, finding, setting), same)
     fixed = setting.choices.settled(layer, sizes)
     found = finding.of(fixed, setting)
     if fixed is not layer:
@@ -225,22 +226,21 @@ def _as_noted(layer: Layer) -> Layer:
 
 
 def _bits_for(
-    noted: Layer, finding: _Finding, setting: Setting
-) -> Callable[[Layer], tuple[object, ...]]:
-    """The bits of the choice for sizes of a layer."""
-    whole = partial(_bits_of, finding, setting)
+    noted: Layer, sizes: Sequence[str], finding: _Finding, setting: Setting
+) -> Callable[[tuple[Any, ...]], tuple[object, ...]]:
+    """The bits of the choice for the numbers in the fields ``sizes`` of a layer."""
     is_usual = setting.decide is None and finding.winograd is True and finding.is_plain
     windows = Windows.of(noted, finding.target) if is_usual else None
-    if windows is None:
-        return whole
+    place = sizes.index("out")
 
-    def of(layer: Layer) -> tuple[object, ...]:
-        tile = windows.tile(layer.out)
+    def of(numbers: tuple[Any, ...]) -> tuple[object, ...]:
+        tile = windows.tile(numbers[place]) if windows else None
+        if tile:
+            return "winograd", tile, False
+        layer = replace(noted, **dict(zip(sizes, numbers)))
         if tile is None:
-            return whole(layer)
-        if tile == 0:
-            return _Found(1, [], direct_spec(layer, finding.target)).bits
-        return "winograd", tile, False
+            return _bits_of(finding, setting, layer)
+        return _Found(1, [], direct_spec(layer, finding.target)).bits
 
     return of
 

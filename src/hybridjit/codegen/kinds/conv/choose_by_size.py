@@ -2,20 +2,31 @@
 
 The choice of ``choose.algorithms`` from a few numbers: the direct kernel or Strassen's algorithm
 for 1x1 layers, and the tile of Winograd's algorithm for windows. A call with new sizes makes this
-choice for every such layer: it takes 20 us, that of ``choose`` 130 to 160, in a cold cache.
+choice for every such layer, so what the sizes do not change is computed once.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from ...._core.frozen import replace
 from ...._core.target import Target
+from ...._core.types import product
 from ...families import family_of
 from ...interpolation import Line, lines_for, points_of
 from ...packing import first_half
 from ...spec import Ints
-from .choose_strassen import chunks_for, has_halves, pairs_of_block, wished_pairs
+from .choose_strassen import (
+    chunks_for,
+    has_halves,
+    pairs_of_block,
+    range_of_pairs,
+    wished_pairs,
+)
 from .choose_winograd import (
     gains_by_five,
+    many_tiles,
+    most_rows_of,
     range_of_rows,
     suits_winograd,
     takes_fives,
@@ -23,7 +34,7 @@ from .choose_winograd import (
     vectors_of_tile,
     winograd_sizes,
 )
-from .cost import StrassenCost, direct_cost, price_of_weights, winograd_costs
+from .cost import DirectCost, StrassenCost, price_of_weights, winograd_costs
 from .layer import Layer
 from .spec import ConvSpec
 from .tile import most_rows
@@ -45,6 +56,7 @@ class Positions:
         if self._has_halves:
             nv = 2 if first_half(oc, target.lanes) > target.lanes else 1
             self._strassen = StrassenCost(ic, oc, nv, are_adjacent, target)
+            self._direct = DirectCost(self._operations, oc, target)
             self._most = most_rows(target)[2]
 
     @staticmethod
@@ -74,27 +86,44 @@ class Positions:
         """
         if whole < 2 or not self._chunks(positions):
             return False
-        operations = self._operations * positions
-        return self._winograd == "always" or self._by_strassen(positions)[1] < operations
+        if self._winograd == "always":
+            return True
+        _, block = self._blocks(positions)
+        return self._exact(block) < self._operations * positions
 
     def _chunks(self, positions: int) -> int:
         """The number of chunks of the channels; 0 for the direct kernel."""
         if not self._has_halves or positions < 2:
             return 0
-        chunks, by_strassen = self._by_strassen(positions)
+        chunks, block = self._blocks(positions)
         if self._winograd == "always":
             return chunks
-        operations = self._operations * positions
-        direct = direct_cost(operations, positions, self._oc, self._target)
-        return chunks if by_strassen <= direct else 0
+        direct, pairs = self._direct.of(positions), block[0]
+        low, high = (self._strassen.of_rows(pairs, rows) for rows in range_of_pairs(*block))
+        if low > direct or high > direct and self._exact(block) > direct:
+            return 0
+        return chunks
 
-    def _by_strassen(self, positions: int) -> tuple[int, float]:
-        """Chunks and cost of Strassen's algorithm."""
+    def _blocks(self, positions: int) -> tuple[int, tuple[int, int, int, int]]:
+        """Chunks of the channels, and the arguments of :func:`pairs_of_block`."""
         pairs = -(-positions // 2)
         wished = wished_pairs(pairs)
         chunks, fitting = chunks_for(self._ic, self._oc, wished, self._target)
-        tiles, mr = pairs_of_block(pairs, wished, fitting, self._most)
-        return chunks, self._strassen.of(pairs, tiles, mr)
+        return chunks, (pairs, wished, fitting, self._most)
+
+    def _exact(self, block: tuple[int, int, int, int]) -> float:
+        """The cost of Strassen's algorithm."""
+        return self._strassen.of(block[0], *pairs_of_block(*block))
+
+
+class _Tiles(NamedTuple):
+    """Costs of Winograd's algorithm with tiles of a size, for a row of the products and for a tile,
+    and the most rows of a register tile.
+    """
+
+    of_row: float
+    of_tile: float
+    most: int
 
 
 # Costs that differ by less may be rounded in another order.
@@ -111,7 +140,17 @@ class Windows:
         self._lines = {m: self._lines_for(m) for m in (*winograd_sizes(small, target), 5)}
         self._weights = {m: price_of_weights(layer, two, target) for m, two in self._lines.items()}
         self._plain = tuple(winograd_sizes(small, target))
-        self._costs: dict[tuple[int, int], tuple[float, float]] = {}
+        self._direct = DirectCost(small.operations // product(small.out), layer.oc, target)
+        self._many = many_tiles(target)
+        few_or_many = [vectors_of_tile(layer, total, target) for total in (0, self._many)]
+        self._vectors = few_or_many
+        self._costs = {
+            m: [self._tiles_of(lines, nv) for nv in few_or_many] for m, lines in self._lines.items()
+        }
+
+    def _tiles_of(self, lines: tuple[Line, Line], nv: int) -> _Tiles:
+        of_row, of_tile = winograd_costs(self._layer, lines, nv, self._target)
+        return _Tiles(of_row, of_tile, most_rows_of(nv, self._target))
 
     def _lines_for(self, m: int) -> tuple[Line, Line]:
         return lines_for(m, self._layer.kernel[1:], self._layer.stride[1:])
@@ -131,17 +170,12 @@ class Windows:
         """Results of the cheapest tile along an axis; 0 for the direct kernel, None if two cost
         the same.
         """
-        layer, sides = self._layer, out[1:]
-        positions = out[0] * sides[0] * sides[1]
-        window = layer.kernel[1] * layer.kernel[2]
-        operations = 2 * positions * window * layer.ic * layer.oc
-        direct = direct_cost(operations, positions, layer.oc, self._target)
-        fives = self._takes_fives and gains_by_five(sides, (1, 1))
-        tiles = {*self._plain, *([5] if fives else ())}
-        bounds: dict[int, tuple[float, float]] = {
-            0: (direct, direct),
-            **{m: self._costs_of(m, out) for m in tiles},
-        }
+        direct = self._direct.of(out[0] * out[1] * out[2])
+        bounds: dict[int, tuple[float, float]] = {0: (direct, direct)}
+        for m in self._plain:
+            bounds[m] = self._costs_of(m, out)
+        if self._takes_fives and gains_by_five(out[1:], (1, 1)):
+            bounds[5] = self._costs_of(5, out)
         highest = min(high for _, high in bounds.values()) * _CLEARLY
         rivals = [m for m, (low, _) in bounds.items() if low <= highest]
         if len(rivals) == 1:
@@ -156,15 +190,15 @@ class Windows:
         """The least and the largest cost with tiles of this size; twice the cost if exact."""
         down, across = self._lines[m]
         total = out[0] * -(-out[1] // down.m) * -(-out[2] // across.m)
-        nv = vectors_of_tile(self._layer, total, self._target)
-        if (m, nv) not in self._costs:
-            lines = self._lines[m]
-            self._costs[m, nv] = winograd_costs(self._layer, lines, nv, self._target)
-        of_row, of_tile = self._costs[m, nv]
-        rows = range_of_rows(total, nv, self._target)
+        are_many = total >= self._many
+        of_row, of_tile, most = self._costs[m][are_many]
         if is_exact:
-            points = points_of(self._lines[m])
+            points, nv = points_of(self._lines[m]), self._vectors[are_many]
             _, mr = tiles_of_block(self._layer, points, total, nv, self._target)
-            rows = (-(-total // mr) * mr,) * 2
-        low, high = (max(of_row * n, self._weights[m]) + of_tile * total for n in rows)
-        return low, high
+            fewest = highest = -(-total // mr) * mr
+        else:
+            fewest, highest = range_of_rows(total, most)
+        weights, transforms = self._weights[m], of_tile * total
+        return max(of_row * fewest, weights) + transforms, max(
+            of_row * highest, weights
+        ) + transforms

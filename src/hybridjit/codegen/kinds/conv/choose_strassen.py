@@ -85,6 +85,22 @@ def pairs_of_block(pairs: int, wished: int, fitting: int, most: int) -> tuple[in
     return _pairs_of_block(pairs, max(1, min(wished, fitting)), most)
 
 
+def range_of_pairs(pairs: int, wished: int, fitting: int, most: int) -> tuple[int, int]:
+    """Bounds of the rows up to which the register tiles of :func:`pairs_of_block` fill the pairs.
+
+    The blocks fill no more than those of the wished pairs in the smallest register tiles.
+    """
+    tiles = max(1, min(wished, fitting))
+    mr = min(tiles, _fewest_rows(most))
+    full, rest = divmod(pairs, tiles)
+    return pairs, (full * -(-tiles // mr) + -(-rest // mr)) * mr
+
+
+def _fewest_rows(most: int) -> int:
+    """Rows of the smallest register tile among which the best is found."""
+    return most // 2 + 1 if most > 6 else most - 1
+
+
 @lru_cache(maxsize=4096)
 def _pairs_of_block(pairs: int, wished: int, most: int) -> tuple[int, int]:
     """Pairs of a block near ``wished``, and rows of a register tile, with little padding.
@@ -92,7 +108,7 @@ def _pairs_of_block(pairs: int, wished: int, most: int) -> tuple[int, int]:
     The search goes away from ``wished`` and ends at the first block without avoidable padding: 14
     to 19 us for 400 to 1600 pairs, instead of 280 to 420 for all blocks.
     """
-    fewest, most = most // 2 + 1 if most > 6 else most - 1, min(pairs, most)
+    fewest, most = _fewest_rows(most), min(pairs, most)
     low, high = max(1, wished // 2), min(pairs, wished * 5 // 4)
     least = min(-(-pairs // mr) * mr for mr in range(min(low, fewest), min(high, most) + 1))
     best = (10**9, 0, 0, 0)

@@ -186,20 +186,25 @@ def tiles_of_block(
     if layer.images:  # usually several
         return _tile_block(total, wished, most_rows(target)[2])
     columns = _columns(layer, nv, target)
-    return _even_tile_block(total, wished, _most_rows(nv, target), columns, layer.groups)
+    return _even_tile_block(total, wished, most_rows_of(nv, target), columns, layer.groups)
 
 
 def vectors_of_tile(layer: Layer, total: int, target: Target) -> int:
     """Vectors of a register tile for ``total`` tiles of the image."""
-    is_short = layer.kernel[0] * layer.ic <= _SHORT and total >= 2 * most_rows(target)[1]
+    is_short = layer.kernel[0] * layer.ic <= _SHORT and total >= many_tiles(target)
     if is_short and not layer.images and multiplies_in_halves(target):
         return 1
     return _vectors(layer, target)
 
 
-def range_of_rows(total: int, nv: int, target: Target) -> tuple[int, int]:
+def many_tiles(target: Target) -> int:
+    """Tiles of an image from which on register tiles of one vector are filled."""
+    return 2 * most_rows(target)[1]
+
+
+def range_of_rows(total: int, most: int) -> tuple[int, int]:
     """The fewest and the most rows of the products: ``total`` tiles in full register tiles."""
-    rows = [-(-total // mr) * mr for mr in _register_rows(total, _most_rows(nv, target))]
+    rows = [-(-total // mr) * mr for mr in _register_rows(total, most)]
     return min(rows), max(rows)
 
 
@@ -244,7 +249,7 @@ def _tile_block(total: int, wished: int, most: int) -> tuple[int, int]:
     return best[2], best[3]
 
 
-def _most_rows(nv: int, target: Target) -> int:
+def most_rows_of(nv: int, target: Target) -> int:
     """Rows of a register tile; with two vectors one more than in the direct kernel, because all
     rows share one address. 51 tiles as four times 13 rows take 6 % less than as five times 11.
     """

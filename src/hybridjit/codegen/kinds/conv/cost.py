@@ -39,8 +39,8 @@ def cost(layer: Layer, spec: ConvSpec | StrassenSpec | WinogradSpec, target: Tar
     """
     if isinstance(spec, ConvSpec):
         positions = product(layer.out)
-        products = direct_cost(layer.operations, positions, layer.oc, target, layer.images)
-        return products + _packing(layer, spec, target)
+        direct = DirectCost(layer.operations // positions, layer.oc, target, layer.images)
+        return direct.of(positions) + _packing(layer, spec, target)
     if isinstance(spec, StrassenSpec):
         of_layer = StrassenCost(layer.ic, layer.oc, spec.nv, layer.xs[4] == 1, target)
         return of_layer.of(spec.pairs, spec.tiles, spec.mr)
@@ -76,12 +76,22 @@ def price_of_weights(layer: Layer, lines: tuple[Line, Line], target: Target) -> 
     return _price(0, 4 * layer.groups * points_of(lines) * layer.ic * layer.oc, target)
 
 
-def direct_cost(operations: int, positions: int, oc: int, target: Target, images: int = 0) -> float:
-    """Operations of the direct kernel, or the price of loading its weights if that is more."""
-    at_once = target.element.together
-    nbytes = target.element_bytes * operations // (2 * positions) // at_once
-    padded = _filled(oc, ends_in_half(oc, target), target) / oc
-    return max(padded * operations / at_once, _price(images, nbytes, target))
+class DirectCost:
+    """Operations of the direct kernel, or the price of loading its weights if that is more.
+
+    ``operations`` are those of one position by the definition.
+    """
+
+    def __init__(self, operations: int, oc: int, target: Target, images: int = 0) -> None:
+        self._operations, self._at_once = operations, target.element.together
+        self._padded = _filled(oc, ends_in_half(oc, target), target) / oc
+        nbytes = target.element_bytes * operations // 2 // self._at_once
+        self._price = _price(images, nbytes, target)
+
+    def of(self, positions: int) -> float:
+        """The cost for these positions of an image."""
+        operations = self._padded * (self._operations * positions) / self._at_once
+        return max(operations, self._price)
 
 
 def _filled(filters: int, half_last: bool, target: Target) -> int:
@@ -108,7 +118,10 @@ class StrassenCost:
     def of(self, pairs: int, tiles: int, mr: int) -> float:
         """The cost for these pairs, in blocks of ``tiles`` and register tiles of ``mr``."""
         full, rest = divmod(pairs, tiles)
-        rows = (full * -(-tiles // mr) + -(-rest // mr)) * mr
+        return self.of_rows(pairs, (full * -(-tiles // mr) + -(-rest // mr)) * mr)
+
+    def of_rows(self, pairs: int, rows: int) -> float:
+        """The cost for these pairs, if register tiles fill them up to ``rows``."""
         return self._of_row * rows + self._of_pair * pairs + self._weights
 
 
