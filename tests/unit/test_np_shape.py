@@ -298,3 +298,39 @@ def test_traced_blocks():
         for found, wanted in zip(net(x), eager):
             assert found.shape == wanted.shape
             np.testing.assert_array_equal(found.asnumpy(), wanted.asnumpy())
+
+
+# ---- calls of NumPy mode that skip the operator -------------------------------------------------
+
+
+def test_reshape_of_numpy_mode_copies_and_passes_gradients():
+    x = mx.np.arange(6)
+    y = x.reshape(2, -1)
+    y[0] = 9
+    assert y.shape == (2, 3) and x.asnumpy().tolist() == [0, 1, 2, 3, 4, 5]
+    x.attach_grad()
+    with mx.autograd.record():
+        z = x.reshape((3, 2)) * 2
+    z.backward()
+    assert x.grad.asnumpy().tolist() == [2.0] * 6
+
+
+@pytest.mark.parametrize("sizes", [(7,), (-1, -1), (-1, 4), (1,) * 33], ids=str)
+def test_reshape_of_numpy_mode_names_the_operator_for_a_shape_that_does_not_fit(sizes):
+    with pytest.raises(ShapeError, match="_np_reshape"):
+        mx.np.arange(6).reshape(sizes)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int32", "float16", "float64", "bool"])
+def test_filled_arrays_of_numpy_mode_have_the_operators_values(dtype):
+    for value in (0.0, 1.0, -1.5, 300.0, 1e10, float("nan")):
+        made = mx.np.full((2,), value, dtype)
+        by_operator = mx.np.full((2,), value, dtype, out=mx.np.zeros((2,), dtype))
+        assert made.dtype == dtype and type(made) is mx.np.ndarray
+        assert made.asnumpy().tobytes() == by_operator.asnumpy().tobytes()
+
+
+@pytest.mark.parametrize("sizes", [(), (-1, 2), (1,) * 33], ids=str)
+def test_zeros_of_numpy_mode_names_the_operator_for_a_shape_that_it_refuses(sizes):
+    with pytest.raises(ShapeError, match="_npi_zeros"):
+        mx.np.zeros(sizes)

@@ -104,7 +104,7 @@ def empty(
     sizes = _sizes(shape)
     if any(size < 0 for size in sizes):
         raise OverflowError(f"a shape cannot have negative sizes, got {sizes}")
-    return _filled(sizes, 0, ctx, dtype)
+    return filled(sizes, 0, ctx, dtype)
 
 
 @public
@@ -223,7 +223,7 @@ def full(
     sizes = _sizes(shape)
     if not sizes:
         require_sizes([partial_shape(sizes)])
-    return _filled(sizes, val, ctx, dtype)
+    return filled(sizes, val, ctx, dtype)
 
 
 def _constant(
@@ -235,12 +235,11 @@ def _constant(
 
 
 @quiet(over="ignore", invalid="ignore")
-def _filled(
-    sizes: tuple[int, ...], val: float, ctx: Context | None, dtype: DType | None
-) -> NDArray:
+def filled(sizes: tuple[int, ...], val: float, ctx: Context | None, dtype: DType | None) -> NDArray:
+    """Array of this shape, which the caller checks, filled with ``val``."""
     if TIMELINE.eager and not PLACE.is_inside:
         name = {"0": "_zeros", "1": "_ones"}.get(str(val), "_full")
-        return TIMELINE.operator(name, _filled, sizes, val, ctx, dtype)
+        return TIMELINE.operator(name, filled, sizes, val, ctx, dtype)
     result = np.empty(sizes, _dtype(dtype))
     if result.dtype.kind in "iu" and isinstance(val, (int, float)):
         result[...] = convert(np.array(val, np.float64), result.dtype)

@@ -14,7 +14,8 @@ import numpy as onp
 
 from .._core.frames import shortened
 from .._core.recording import FLAGS
-from .._core.types import DType, Sizes, product, shape_text
+from .._core.timeline import TIMELINE
+from .._core.types import MAX_DIMS, DType, Sizes, product, shape_text
 from ..context import Context
 from ..errors import MXNetError, ShapeError
 from ..nd.memory import DENSE_KINDS, _restored, dtype_of
@@ -92,6 +93,8 @@ class ndarray(NDArray):  # noqa: N801 (MXNet's name)
     # Indexing
 
     def _key(self, key: object) -> tuple[Any, ...]:
+        if type(key) is int and self._data.ndim:
+            return (key,)
         parts = key if isinstance(key, tuple) else (key,)
         return normal_key(tuple(map(_unwrapped, parts)), self._data.shape)
 
@@ -161,7 +164,25 @@ class ndarray(NDArray):  # noqa: N801 (MXNet's name)
         shape = args[0] if len(args) == 1 and isinstance(args[0], (tuple, list)) else args
         if isinstance(shape, list):
             raise MXNetError("reshape takes a tuple of sizes, got a list")
-        return invoke(lookup("_np_reshape"), (self,), {"newshape": tuple(map(int, shape))})
+        sizes = tuple(map(int, shape))
+        copied = self._copied_as(sizes)
+        if copied is not None:
+            return copied
+        return invoke(lookup("_np_reshape"), (self,), {"newshape": sizes})
+
+    def _copied_as(self, sizes: tuple[int, ...]) -> ndarray | None:
+        """Copy with this shape; None where the call is recorded or the shape needs a check.
+
+        The operator takes four times as long for a small array.
+        """
+        is_noted = TIMELINE.eager or FLAGS.recording and self._entry is not None
+        is_usual = 0 < len(sizes) <= MAX_DIMS and min(sizes) >= -1
+        if is_noted or not is_usual or 0 in (self._data.size, *sizes):
+            return None
+        try:
+            return self._plain(self._data.reshape(sizes).copy(), self._ctx)
+        except ValueError:  # the operator says why
+            return None
 
     def reshape_view(self, *shape: Any, **kwargs: Any) -> ndarray:
         """View with another shape."""

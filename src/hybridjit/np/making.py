@@ -91,10 +91,13 @@ def _numbers(values: Any) -> onp.ndarray:
     return found
 
 
+_PYTHON = (float, int, bool)
+
+
 def _plain(values: Any) -> Any:
     """Nested lists in which arrays are replaced by lists."""
     if isinstance(values, (list, tuple)):
-        return [_plain(value) for value in values]
+        return [value if type(value) in _PYTHON else _plain(value) for value in values]
     return values._data if isinstance(values, NDArray) else values
 
 

@@ -15,12 +15,12 @@ class Creation(Group):
     def zeros(self, shape: Any, dtype: Any = None, order: str = "C", ctx: Any = None) -> Any:
         """Array of zeros."""
         refuse_order(order)
-        return self._filled("_npi_zeros", shape, dtype, ctx)
+        return self._filled("_npi_zeros", 0.0, shape, dtype, ctx)
 
     def ones(self, shape: Any, dtype: Any = None, order: str = "C", ctx: Any = None) -> Any:
         """Array of ones."""
         refuse_order(order)
-        return self._filled("_npi_ones", shape, dtype, ctx)
+        return self._filled("_npi_ones", 1.0, shape, dtype, ctx)
 
     def empty(self, shape: Any, dtype: Any = None, order: str = "C", ctx: Any = None) -> Any:
         """Array of unspecified contents: zeros, so that runs are repeatable.
@@ -30,10 +30,11 @@ class Creation(Group):
         refuse_order(order)
         if any(size < 0 for size in sizes_of(shape)):
             raise OverflowError(f"a shape cannot have negative sizes, got {shape}")
-        return self._filled("_npi_zeros", shape, dtype, ctx)
+        return self._filled("_npi_zeros", 0.0, shape, dtype, ctx)
 
-    def _filled(self, op: str, shape: Any, dtype: Any, ctx: Any) -> Any:
-        return self._op(op, shape=sizes_of(shape), dtype=dtype_name(dtype), ctx=context_of(ctx))
+    def _filled(self, op: str, value: float, shape: Any, dtype: Any, ctx: Any) -> Any:
+        kind, place = dtype_name(dtype), context_of(ctx)
+        return self._front.constant(op, sizes_of(shape), value, kind, place)
 
     def full(
         self,
@@ -51,6 +52,8 @@ class Creation(Group):
             return made if dtype is None else made.astype(dtype)
         if dtype is None and isinstance(fill_value, (bool, onp.bool_)):
             dtype = "bool"
+        if out is None:
+            return self._filled("_full", float(fill_value), shape, dtype, ctx)
         return self._op(
             "_full",
             shape=sizes_of(shape),
@@ -62,9 +65,10 @@ class Creation(Group):
 
     def _like(self, a: Any, value: float, dtype: Any, order: str, out: Any) -> Any:
         refuse_order(order)
-        return self._op(
-            "_npi_full_like", a, fill_value=value, dtype=dtype_name(dtype, None), out=out
-        )
+        given = {"fill_value": value, "dtype": dtype_name(dtype, None)}
+        if dtype is None and not self._front.is_symbolic:  # files name it; calls read fewer
+            del given["dtype"]
+        return self._op("_npi_full_like", a, out=out, **given)
 
     def full_like(
         self,

@@ -25,6 +25,11 @@ class Frontend:
         """Result of an operator, or a list if it has several."""
         raise NotImplementedError
 
+    def constant(self, name: str, sizes: Any, value: float, dtype: Any, ctx: Any) -> Any:
+        """Tensor filled with a number; ``name`` is the operator ``_full`` or one with its value."""
+        given = {"value": value} if name == "_full" else {}
+        return self.op(name, shape=sizes, **given, dtype=dtype, ctx=ctx)
+
     def several(self, name: str, *inputs: Any, **attrs: Any) -> list[Any]:
         """All results of an operator as a list."""
         made = self.op(name, *inputs, **attrs)
