@@ -117,6 +117,7 @@ NOTHING_TO_COMPARE = _names(
     _integer_dense
     _to_bytes
     _nibble_dense
+    _scale_exactly
     _weight_from_nibbles
     _zero_bias
     _channel_numbers

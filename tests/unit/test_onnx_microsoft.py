@@ -60,6 +60,25 @@ def test_quantized_means_count_cells_beyond_the_padding():
     np.testing.assert_array_equal(found[0, 0], np.rint(windows.mean((2, 3))))
 
 
+@pytest.mark.parametrize("name, other", [("QLinearAdd", 0), ("QLinearMul", 1)])
+def test_halves_are_rounded_after_an_odd_zero_point_is_added(name, other):
+    use = node(name, "x half zero other one zero one odd")
+    use.domain = "com.microsoft"
+    constants = {
+        "half": np.array(0.5, np.float32), "one": np.array(1, np.float32),
+        "zero": np.array(0, np.uint8), "odd": np.array(1, np.uint8),
+    }  # fmt: skip
+    model = model_of([use], {}, constants)
+    kind = CODES[np.dtype("uint8")]
+    model.graph.input = [info("x", (2, 128), kind), info("other", (2, 1), kind)]
+    block = make_block(make_graph(model, KNOWN, None, {}))
+    x = np.arange(256, dtype=np.uint8).reshape(2, 128)
+    given = nd.array(x, dtype="uint8"), nd.full((2, 1), other, dtype="uint8")
+    for active in (False, True):
+        block.hybridize(active)
+        np.testing.assert_array_equal(block(*given).asnumpy(), np.rint(x / 2 + 1))
+
+
 @pytest.mark.parametrize("zeros", [False, True])
 def test_weights_of_4_bits_stay_packed(zeros, capfd):
     """A projection for each token: 20 filters of 64 weights, two to a byte."""

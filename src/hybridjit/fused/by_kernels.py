@@ -60,13 +60,6 @@ def int32_bias(bias: np.ndarray | None, scales: np.ndarray, count: int) -> np.nd
     return np.clip(np.nan_to_num(np.rint(bias * scales)), -_MOST - 1, _MOST).astype(INT32)
 
 
-def halves(factor: np.float32) -> tuple[np.ndarray, np.ndarray]:
-    """Two numbers of 12 bits whose sum is ``factor``: their products with bytes are exact."""
-    whole = np.full(1, factor, FLOAT32)
-    high = (whole.view(np.int32) & ~0xFFF).view(FLOAT32)
-    return high, whole - high
-
-
 def scaled_sums(g: Builder[X], sums: X, factors: X) -> X:
     """float32 of int32 sums (N, F, ...), times a factor for each filter."""
     ndim, count = g.type(sums).ndim, g.type(factors).size

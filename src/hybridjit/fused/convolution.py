@@ -40,13 +40,13 @@ from ..ops.int8.ranges import (
     whole_levels,
 )
 from ..ops.int8.sums import convolved, wrapped
+from ..ops.quantized import halves
 from ..ops.record import OpDef
 from ..ops.rules import Types, merged
 from .by_kernels import (
     activated_values,
     as_bytes,
     ends_of,
-    halves,
     int32_bias,
     prepared,
     product_of_filters,

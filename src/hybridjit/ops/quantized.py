@@ -425,7 +425,7 @@ FILTER_BYTES = register(
 )
 
 
-def _exact_types(ins: Types, outs: Types) -> tuple[Types, Types]:
+def _exact_types(ins: Types, outs: Types, **attrs: Declared) -> tuple[Types, Types]:
     ins, outs = same_type(ins, outs)
     if ins[0].dtype is not None and ins[0].dtype != FLOAT32:
         raise DTypeError(f"sums with one rounding take float32, got {ins[0].dtype}")
@@ -448,4 +448,28 @@ ADD_EXACTLY = register(
     scalar=_add_formula,
     domain=(-2.0, 2.0),
     doc="data + (high + low), rounded once, where low is much smaller than high.",
+)
+
+
+def halves(factor: np.float32) -> tuple[np.ndarray, np.ndarray]:
+    """Two numbers of 12 bits whose sum is ``factor``: their products with bytes are exact."""
+    whole = np.full(1, factor, FLOAT32)
+    high = (whole.view(np.int32) & ~0xFFF).view(FLOAT32)
+    return high, whole - high
+
+
+def _scaled_formula(b: ScalarBuilder[V], x: V, *, scale: float, offset: float) -> V:
+    high, low = (b.mul(x, b.const(float(part[0]))) for part in halves(np.float32(scale)))
+    return _add_formula(b, b.const(float(np.float32(offset))), high, low)
+
+
+SCALE_EXACTLY = register(
+    "_scale_exactly",
+    "data",
+    "scale:double=1.0 offset:double=0.0",
+    internal=True,
+    infer=_exact_types,
+    scalar=_scaled_formula,
+    domain=(-2.0, 2.0),
+    doc="data * scale + offset, rounded once, where data are bytes in float32.",
 )

@@ -39,22 +39,6 @@ def _requantized(
     return quantized(g, use, x, scale, zero, code)
 
 
-def _binary(op: str) -> Callable[..., Value]:
-    def translation(g: Importer, use: Use, *operands: Value | None) -> Value:
-        """Sum or product of quantized values, quantized."""
-        a, a_scale, a_zero, b, b_scale, b_zero, scale, *rest = operands
-        assert a is not None and b is not None and scale is not None
-        sides = numbers(g, use, a, a_scale, a_zero), numbers(g, use, b, b_scale, b_zero)
-        made = g.op(op, *sides, at="number")
-        return _requantized(g, use, made, scale, rest[0] if rest else None, a)
-
-    return translation
-
-
-translates(MICROSOFT + "QLinearAdd")(_binary("broadcast_add"))
-translates(MICROSOFT + "QLinearMul")(_binary("broadcast_mul"))
-
-
 @translates(
     MICROSOFT + "QLinearSigmoid",
     MICROSOFT + "QLinearLeakyRelu",
