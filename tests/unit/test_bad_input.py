@@ -400,3 +400,19 @@ def test_every_error_is_mxnets():
     for error in (ShapeError, DTypeError, AttributeValueError, UnknownOpError, ModelFormatError):
         assert issubclass(error, mx.MXNetError) and issubclass(error, RuntimeError)
     assert mx.MXNetError is mx.base.MXNetError is MXNetError
+
+
+@both_ways
+@pytest.mark.parametrize("number", [1e300, 1e39, 3.5e38])
+def test_a_number_beyond_float32_is_refused_where_the_attribute_is_float32(number, active):
+    net = nn.LeakyReLU(number)
+    net.hybridize(active)
+    with pytest.raises(AttributeValueError, match=r"slope takes float below 3.4e\+38"):
+        net(nd.ones((2,)))
+    with pytest.raises(AttributeValueError, match="sizes takes finite floats"):
+        nd.contrib.MultiBoxPrior(nd.ones((1, 1, 2, 2)), sizes=(number,))
+    assert (nd.ones((2,)) * number).shape == (2,)  # scalars are double
+
+
+def test_the_largest_float32_in_nine_digits_is_a_number():
+    assert nd.LeakyReLU(-nd.ones((1,)), slope=3.40282347e38).asscalar() == -np.finfo("f").max

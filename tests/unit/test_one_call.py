@@ -334,3 +334,15 @@ def test_signals_leave_weights_whole(threads):
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, old)
     assert heard
+
+
+@pytest.mark.parametrize("name", ["adam", "ftrl", "nag", "rmsprop", "sgd", "signum"])
+@pytest.mark.parametrize(
+    "given", [{"learning_rate": 1e300}, {"wd": -1e300}, {"rescale_grad": 4e38}]
+)
+def test_numbers_beyond_float32_are_refused_and_leave_the_weights(name, given):
+    updater = get_updater(mx.optimizer.create(name, **given))
+    weights = [nd.ones((3,)), nd.ones((2,))]
+    with pytest.raises(mx.MXNetError, match="takes .*float"):
+        updater([0, 1], [nd.ones((3,)), nd.ones((2,))], weights)
+    assert all((weight.asnumpy() == 1).all() for weight in weights)

@@ -37,6 +37,7 @@ _INT = re.compile(r"\s*[-+]?\d{1,19}\s*\Z", re.ASCII)
 _FLOAT = re.compile(
     r"\s*[-+]?(\d+(\.\d*)?([eE][-+]?\d+)?|\.\d+([eE][-+]?\d+)?|inf|nan)\s*\Z", re.ASCII
 )
+_BEYOND_SINGLE = 2.0**128 - 2.0**103  # from here on, float32 rounds to infinity
 _TUPLE = re.compile(r"\s*[\(\[](.*)[\)\]]\s*\Z", re.DOTALL)
 _BOUNDS = re.compile(r"\[(\d+),(\d+)\]")
 _BLANKS = " \t\n\r\f\v"
@@ -61,10 +62,21 @@ def _long(text: str) -> int:
     return _whole(text, 64)
 
 
-def _float(text: str) -> float:
+def _double(text: str) -> float:
     if not _FLOAT.match(text):
         raise ValueError
-    return float(text)
+    value = float(text)
+    if math.isinf(value) and "inf" not in text:
+        raise ValueError
+    return value
+
+
+def _single(text: str) -> float:
+    """A number that float32 can hold: MXNet stores attributes of this type in single precision."""
+    value = _double(text)
+    if math.isfinite(value) and abs(value) >= _BEYOND_SINGLE:
+        raise ValueError
+    return value
 
 
 def _bool(text: str) -> bool:
@@ -123,16 +135,33 @@ def _optional_ints(text: str) -> tuple[int | None, ...]:
     return tuple(None if p.strip() == "None" else _size(p) for p in _items(text))
 
 
-def _finite(text: str) -> float:
-    """Finite float: MXNet reads this type from a stream, which does not accept inf and nan."""
-    value = _float(text)
+def _limit(text: str) -> str:
+    """The limit that a number of this text exceeds, for a message."""
+    is_number = _FLOAT.match(text) and math.isfinite(float(text))
+    return f" below {_BEYOND_SINGLE:.3g}, as float32 holds" if is_number else ""
+
+
+def _require_finite(value: float) -> float:
+    """MXNet reads some types from a stream, which does not accept inf and nan."""
     if not math.isfinite(value):
         raise ValueError
     return value
 
 
+def _finite_single(text: str) -> float:
+    return _require_finite(_single(text))
+
+
+def _finite_double(text: str) -> float:
+    return _require_finite(_double(text))
+
+
 def _floats(text: str) -> tuple[float, ...]:
-    return tuple(_finite(part) for part in _items(text))
+    return tuple(_finite_single(part) for part in _items(text))
+
+
+def _doubles(text: str) -> tuple[float, ...]:
+    return tuple(_finite_double(part) for part in _items(text))
 
 
 def _dtype(text: str) -> np.dtype:
@@ -142,15 +171,16 @@ def _dtype(text: str) -> np.dtype:
 _PARSERS: dict[str, Callable[[str], Any]] = {
     "int": _int,
     "long": _long,
-    "float": _float,
-    "double": _float,
+    "float": _single,
+    "double": _double,
     "bool": _bool,
     "shape": _shape,
     "pairs": _pairs,
     "ints": _optional_ints,
     "floats": _floats,
-    "float?": _finite,
-    "double?": _finite,
+    "float?": _finite_single,
+    "double?": _finite_double,
+    "floats?": _doubles,
     "dtype": _dtype,
     "layout": str,
     "string": str,
@@ -190,9 +220,13 @@ class Attr:
         try:
             value = parse(text)
         except (ValueError, KeyError):
-            finite = "finite " if parse in (_finite, _floats) else ""
+            finite = (
+                "finite " if parse in (_finite_single, _finite_double, _floats, _doubles) else ""
+            )
+            limit = _limit(text) if parse in (_single, _finite_single) else ""
             raise AttributeValueError(
-                f"attribute {self.name} takes {finite}{self.type.rstrip('~')}, got {_shown(text)}"
+                f"attribute {self.name} takes {finite}{self.type.rstrip('~')}{limit}, got "
+                f"{_shown(text)}"
             ) from None
         if self.bounds is not None and (value < self.bounds[0] or value > self.bounds[1]):
             low, high = self.bounds

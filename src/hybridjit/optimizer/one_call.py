@@ -172,7 +172,11 @@ class OneCall:
         found = _sorted_out(self._op, told)
         if found is None or found.fixed != self._told.fixed:
             return False
-        self._table.shared[:] = single([*found.numbers.values()])
+        given = [*found.numbers.values()]
+        numbers = single(given)
+        if _is_out_of_range(given, numbers):
+            return False
+        self._table.shared[:] = numbers
         self._last_told = told
         return True
 
@@ -190,12 +194,19 @@ class OneCall:
             numbers = np.array([*map(single, rates)])
             if self._has_finite_rates and not np.isfinite(numbers).all():
                 return False
+            if _is_out_of_range(rates, numbers):
+                return False
             self._table.own[:, 0], self._table.own[:, 1] = numbers
             self._rates = rates
         return True
 
 
-@quiet(over="ignore")  # out of float32's range becomes infinity, as in operators
+def _is_out_of_range(given: object, held: np.ndarray) -> bool:
+    """Whether float32 holds a finite number as infinity, which operators reject."""
+    return bool((np.isinf(held) & np.isfinite(np.asarray(given, np.float64))).any())
+
+
+@quiet(over="ignore")  # out of float32's range becomes infinity: the caller decides
 def single(numbers: Sequence[float]) -> np.ndarray:
     """Numbers in the precision of update operators."""
     return np.array(numbers, np.float64).astype(np.float32)
