@@ -194,7 +194,8 @@ class Shell:
 
     class InteractiveTB:
         @staticmethod
-        def structured_traceback(kind, error, trace):
+        def structured_traceback(kind, error, trace, offset, context):
+            assert (offset, context) == (None, 3)
             return [frame.filename for frame in traceback.extract_tb(trace)]
 
 
@@ -205,6 +206,7 @@ class Shell:
         lambda: made(nn.Dense(3, in_units=4), True)(nd.ones((2, 3))),  # an MXNetError
         lambda: nd.ones((2, 3)).reshape((4, 4)),  # one that no public call shortens
         lambda: nn.Dense(3, activate="relu"),  # another exception
+        lambda: mx.tools,  # a name that the package does not have
     ],
 )
 def test_a_notebook_prints_frames_of_the_program_alone(work, style, monkeypatch):

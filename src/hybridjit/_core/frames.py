@@ -27,6 +27,7 @@ C = TypeVar("C")
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.realpath(__file__))) + os.sep
 _ZOO = os.path.join(_PACKAGE, "gluon", "model_zoo", "")
 _CELL = re.compile(r"<ipython-input-(\d+)-\w+>")  # a cell's file name in older notebooks
+_CONTEXT = 3  # IPython's 5 print 17 lines for an error in hybrid_forward
 _DOORS = ("__init__", "__call__", "__getitem__", "__iter__", "__next__")
 _UNCHANGED = (InternalError, StopIteration)  # faults of hybridjit; the end of an iteration
 CO_GENERATOR = 0x20  # as in ``inspect``, which takes 5 ms to import
@@ -86,7 +87,8 @@ def _shell() -> Any:
 def _rendered(error: BaseException) -> Any:
     """The text of an exception in a notebook, which prints source lines around each frame.
 
-    It has the frames of the program alone: the public call is in the program's line.
+    It has the frames of the program alone, the public call is in the program's line, and
+    ``_CONTEXT`` source lines for each.
     """
     is_short = config.traceback != "full" and not isinstance(error, _UNCHANGED)
     kept, entry = [], error.__traceback__
@@ -94,7 +96,8 @@ def _rendered(error: BaseException) -> Any:
         if not (is_short and _is_own(entry.tb_frame)):
             kept.append(entry)
         entry = entry.tb_next
-    return _shell().InteractiveTB.structured_traceback(type(error), error, _chained(kept))
+    printer = _shell().InteractiveTB.structured_traceback
+    return printer(type(error), error, _chained(kept), None, _CONTEXT)
 
 
 MXNetError._render_traceback_ = _rendered  # IPython's protocol

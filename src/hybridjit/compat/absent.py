@@ -12,6 +12,7 @@ from fnmatch import fnmatchcase
 from types import ModuleType
 from typing import NoReturn
 
+from .._core.frames import public
 from .modules import part_of
 
 _ENGINE = (
@@ -77,7 +78,8 @@ def explain_absent(package: str, part: str) -> None:
 
 def _explain_in(module: ModuleType, path: str) -> None:
     known = getattr(module, "__getattr__", _nothing(module))
-    module.__getattr__ = _explaining(module, path, known)  # type: ignore[method-assign]
+    explained = public(_explaining(module, path, known))
+    module.__getattr__ = explained  # type: ignore[method-assign]
 
 
 def _nothing(module: ModuleType) -> Callable[[str], NoReturn]:
