@@ -68,7 +68,7 @@ def test_examples_of_a_docstring_run(module, name, tmp_path, monkeypatch):
     tests = [test for test in finder.find(thing, name, globs=dict(NAMES)) if test.examples]
     assert tests, "no example"
     if any("pack_img" in test.docstring for test in tests) and not HAS_CODEC:
-        pytest.skip("neither OpenCV nor Pillow is installed")
+        pytest.skip("the example encodes a picture: neither OpenCV nor Pillow is installed")
     said: list[str] = []
     for test in tests:
         doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(test, out=said.append)

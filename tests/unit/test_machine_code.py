@@ -162,7 +162,7 @@ def test_a_system_that_refuses_new_code_trains_eagerly(tmp_path):
     command = [sys.executable, "-c", REFUSING]
     run = subprocess.run(command, env=environment, capture_output=True, text=True)
     if "cannot refuse" in run.stderr:
-        pytest.skip("this system has no PR_SET_MDWE")
+        pytest.skip("the test refuses new code by PR_SET_MDWE, which this kernel lacks")
     assert not run.stderr and "HYBRIDJIT_EAGER=numpy" in run.stdout
 
 

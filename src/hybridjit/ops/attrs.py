@@ -138,7 +138,7 @@ def _optional_ints(text: str) -> tuple[int | None, ...]:
 def _limit(text: str) -> str:
     """The limit that a number of this text exceeds, for a message."""
     is_number = _FLOAT.match(text) and math.isfinite(float(text))
-    return f" below {_BEYOND_SINGLE:.3g}, as float32 holds" if is_number else ""
+    return f" below {_BEYOND_SINGLE:.3g}, the limit of float32" if is_number else ""
 
 
 def _require_finite(value: float) -> float:

@@ -172,7 +172,7 @@ def _round_state(state: View, place: Shared, step: int) -> Call:
 
 def _most(gates: int, setting: Setting) -> int:
     """The most samples of a tile."""
-    # With few registers, tiles of an LSTM are computed gate by gate, see _gates_at_once.
+    # With few registers, tiles of an LSTM are computed two gates at a time: see _gates_at_once.
     most = {4: 6, 3: 8, 1: 12} if setting.target.vector_registers >= 32 else {4: 6, 3: 4, 1: 8}
     return most[gates]
 

@@ -20,6 +20,7 @@ from .quantized import (
     product_of_bytes,
     quantize_all,
     quantized,
+    requantized,
     same_rank,
     single,
 )
@@ -29,14 +30,6 @@ from .windows import pads_of_whole_windows
 
 _BYTE, _NIBBLE = 8, 4
 _SINGLE = np.dtype("float32")
-
-
-def _requantized(
-    g: Importer, use: Use, x: Value, scale: Value, zero: Value | None, like: Value | None = None
-) -> Value:
-    """Quantize, to the zero point's dtype, or without one to the operand's."""
-    code = code_of(g, zero if zero is not None else like)
-    return quantized(g, use, x, scale, zero, code)
 
 
 @translates(
@@ -100,7 +93,7 @@ def concat(
     parts = [numbers(g, use, x, s, z) for x, s, z in triples if x is not None]
     axis = use.number("axis") % g.rank(parts[0])
     made = g.op("Concat", *parts, num_args=len(parts), dim=axis, at="number")
-    return _requantized(g, use, made, scale, zero, operands[0])
+    return requantized(g, use, made, scale, zero, operands[0])
 
 
 @translates(MICROSOFT + "QLinearWhere")
@@ -110,7 +103,7 @@ def where(g: Importer, use: Use, condition: Value, *operands: Value) -> Value:
     sides = numbers(g, use, x, x_scale, x_zero), numbers(g, use, y, y_scale, y_zero)
     made = KNOWN["Where"](g, use, condition, *sides)
     assert isinstance(made, Value)
-    return _requantized(g, use, made, scale, zero, x)
+    return requantized(g, use, made, scale, zero, x)
 
 
 @translates(MICROSOFT + "QLinearConv")
@@ -152,7 +145,7 @@ def gemm(
         made = g.op("broadcast_add", made, _bias(g, c, a_scale, b_scale), at="biased")
     if use.real("alpha", 1.0) != 1:
         made = g.op("_mul_scalar", made, scalar=use.real("alpha", 1.0), at="alpha")
-    return made if scale is None else _requantized(g, use, made, scale, zero, a)
+    return made if scale is None else requantized(g, use, made, scale, zero, a)
 
 
 def _bias(g: Importer, c: Value, *scales: Value) -> Value:

@@ -16,7 +16,7 @@ import numpy as np
 from ...ops.quantized import BYTES, halves
 from ..importer import Importer, Value
 from ..use import Use
-from .quantized import code_of, numbers, quantized, single
+from .quantized import code_of, numbers, quantized, requantized, single
 from .table import MICROSOFT, translates
 
 _SINGLE = np.dtype("float32")
@@ -45,7 +45,7 @@ def _binary(op: str, formula: _Formula) -> Callable[..., Value]:
             made = formula(g, (a, b), *known)
             return quantized(g, use, made, g.constant(np.ones(1, _SINGLE)), None, code_of(g, a))
         made = g.op(op, *(numbers(g, use, *side) for side in sides[:2]), at="number")
-        return quantized(g, use, made, scale, zero, code_of(g, zero if zero is not None else a))
+        return requantized(g, use, made, scale, zero, a)
 
     return translation
 
@@ -69,7 +69,8 @@ def _known(g: Importer, sides: Sequence[_Side]) -> tuple[np.ndarray, np.ndarray]
 def _sum(g: Importer, sides: Sequence[Value], scales: np.ndarray, zeros: np.ndarray) -> Value:
     """fma(a, s, fma(b, t, rest)), ONNX Runtime's order, with the zero points in the rest.
 
-    An operand that has one element for each row of the other is added first."""
+    An operand that has one element for each row of the other is added first.
+    """
     ratios = scales[:2] / scales[2]
     terms = [*zip(sides, ratios, zeros)]
     if _has_one_column(g, sides[0]) and not _has_one_column(g, sides[1]):

@@ -96,6 +96,14 @@ def code_of(g: Importer, zero: Value | None) -> int:
     return zero.stored or CODES[g.dtype(zero)]
 
 
+def requantized(
+    g: Importer, use: Use, x: Value, scale: Value, zero: Value | None, like: Value | None = None
+) -> Value:
+    """Quantize to the zero point's type, or without one to that of ``like``."""
+    code = code_of(g, zero if zero is not None else like)
+    return quantized(g, use, x, scale, zero, code)
+
+
 def numbers(g: Importer, use: Use, x: Value, scale: Value | None, zero: Value | None) -> Value:
     """Dequantized values, (x - zero) * scale."""
     if scale is not None:

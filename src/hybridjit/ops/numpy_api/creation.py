@@ -66,7 +66,7 @@ class Creation(Group):
     def _like(self, a: Any, value: float, dtype: Any, order: str, out: Any) -> Any:
         refuse_order(order)
         given = {"fill_value": value, "dtype": dtype_name(dtype, None)}
-        if dtype is None and not self._front.is_symbolic:  # files name it; calls read fewer
+        if dtype is None and not self._front.is_symbolic:  # a call parses one less
             del given["dtype"]
         return self._op("_npi_full_like", a, out=out, **given)
 
