@@ -323,11 +323,49 @@ def test_reshape_of_numpy_mode_names_the_operator_for_a_shape_that_does_not_fit(
 
 @pytest.mark.parametrize("dtype", ["uint8", "int32", "float16", "float64", "bool"])
 def test_filled_arrays_of_numpy_mode_have_the_operators_values(dtype):
-    for value in (0.0, 1.0, -1.5, 300.0, 1e10, float("nan")):
+    for value in (0.0, -0.0, 1.0, -1.5, 127, 128, 300.0, 65504, 65520, 1e10, float("nan")):
         made = mx.np.full((2,), value, dtype)
         by_operator = mx.np.full((2,), value, dtype, out=mx.np.zeros((2,), dtype))
         assert made.dtype == dtype and type(made) is mx.np.ndarray
         assert made.asnumpy().tobytes() == by_operator.asnumpy().tobytes()
+
+
+def test_functions_of_the_flat_array_read_it_in_place_and_pass_gradients():
+    x, at = mx.np.arange(6).reshape(2, 3), mx.np.array([4, 0], dtype="int64")
+    x.attach_grad()
+    with mx.autograd.record():
+        y = mx.np.take(x, at).sum() + mx.np.vdot(x, x) + mx.np.outer(x, x)[1].sum()
+    y.backward()
+    assert mx.np.take(x, at).asnumpy().tolist() == [4, 0]
+    assert x.grad.asnumpy().tolist() == [[2, 18, 5], [7, 10, 11]]
+    mx.np.take(x, at)[0] = 9
+    assert x.asnumpy().tolist() == [[0, 1, 2], [3, 4, 5]]
+    with mx.np_shape():
+        nothing = mx.np.zeros((0, 3))
+        assert mx.np.vdot(nothing, nothing).asnumpy() == 0
+        assert mx.np.take(nothing, mx.np.zeros((0,), dtype="int32")).shape == (0,)
+    with pytest.raises(MXNetError, match="index -7 is not in the range 0 to 5"):
+        mx.np.take(x, mx.np.array([-7], dtype="int32"))
+
+
+def test_assignment_of_numpy_mode_to_the_whole_array_copies():
+    x, y = mx.np.zeros((2, 2)), mx.np.ones((2, 2))
+    x[:] = y
+    y[0, 0] = 5
+    assert x.asnumpy().tolist() == [[1, 1], [1, 1]]
+    x.attach_grad()
+    with mx.autograd.record(), pytest.raises(MXNetError, match="computational graph"):
+        x[:] = y
+
+
+@pytest.mark.parametrize("key", [slice(1, 3), slice(None, None, -2), slice(np.int64(1), None), True,
+                                 [0, 2], np.array([2, 0]), np.array([True, False, True, False])],
+                         ids=str)  # fmt: skip
+def test_keys_of_numpy_mode_select_as_in_official_numpy(key):
+    values = np.arange(8, dtype=np.float32).reshape(4, 2)
+    given = mx.np.array(key, dtype=key.dtype) if isinstance(key, np.ndarray) else key
+    with mx.np_shape():
+        assert (mx.np.array(values)[given].asnumpy() == values[key]).all()
 
 
 @pytest.mark.parametrize("sizes", [(), (-1, 2), (1,) * 33], ids=str)

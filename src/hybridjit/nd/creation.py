@@ -34,6 +34,10 @@ if TYPE_CHECKING:
 else:
     image_codecs = Late(".._core.image_codecs", __package__)
 
+# Numbers that the narrowest float and integer types hold.
+_LARGEST = float(np.finfo(np.float16).max)
+_LARGEST_INTEGER = np.iinfo(np.int8).max
+
 
 @public
 def array(
@@ -234,18 +238,39 @@ def _constant(
     return full(shape, value, ctx, dtype, out)
 
 
-@quiet(over="ignore", invalid="ignore")
-def filled(sizes: tuple[int, ...], val: float, ctx: Context | None, dtype: DType | None) -> NDArray:
-    """Array of this shape, which the caller checks, filled with ``val``."""
+def filled(
+    sizes: tuple[int, ...],
+    val: float,
+    ctx: Context | None,
+    dtype: DType | None,
+    kind: type[NDArray] = NDArray,
+) -> NDArray:
+    """Array of this class and shape, which the caller checks, filled with ``val``."""
     if TIMELINE.eager and not PLACE.is_inside:
         name = {"0": "_zeros", "1": "_ones"}.get(str(val), "_full")
-        return TIMELINE.operator(name, filled, sizes, val, ctx, dtype)
+        return TIMELINE.operator(name, filled, sizes, val, ctx, dtype, kind)
     result = np.empty(sizes, _dtype(dtype))
+    if type(val) in (float, int) and _is_held(val, result.dtype.kind):
+        result.fill(val)
+    else:
+        _fill(result, val)
+    return kind(result, _place(ctx, "_full"))
+
+
+def _is_held(val: float, kind: str) -> bool:
+    """Test whether all element types of a kind hold this number, rounded if they are floats."""
+    if kind == "f":
+        return -_LARGEST <= val <= _LARGEST
+    return 0 <= val <= _LARGEST_INTEGER and val % 1 == 0
+
+
+@quiet(over="ignore", invalid="ignore")
+def _fill(result: np.ndarray, val: float) -> None:
+    """Write ``val`` to all elements; beyond the element type it becomes inf, or its low bits."""
     if result.dtype.kind in "iu" and isinstance(val, (int, float)):
         result[...] = convert(np.array(val, np.float64), result.dtype)
     else:
         result[...] = val
-    return NDArray(result, _place(ctx, "_full"))
 
 
 @public

@@ -17,7 +17,7 @@ from .._core.errstate import quiet
 from .._core.lazy import Late, other_names
 from .._core.recording import FLAGS
 from .._core.shapes import is_np_shape
-from .._core.types import CODE_OF_DTYPE, MAX_DIMS, DType, require_dims, shape_text
+from .._core.types import CODE_OF_DTYPE, DTYPE_NAMES, MAX_DIMS, DType, require_dims, shape_text
 from ..context import Context, current_context
 from ..errors import DTypeError, MXNetError, ShapeError
 from ..formats.mxnet import params
@@ -53,6 +53,8 @@ def dtype_of(dtype: DType) -> np.dtype:
 
     Raises TypeError if it is invalid, DTypeError if MXNet does not have this type.
     """
+    if type(dtype) is str and dtype in DTYPE_NAMES:
+        return DTYPE_NAMES[dtype]
     found = np.dtype(dtype).newbyteorder("=")
     if found not in CODE_OF_DTYPE:
         names = ", ".join(known.name for known in CODE_OF_DTYPE)

@@ -93,8 +93,8 @@ class ndarray(NDArray):  # noqa: N801 (MXNet's name)
     # Indexing
 
     def _key(self, key: object) -> tuple[Any, ...]:
-        if type(key) is int and self._data.ndim:
-            return (key,)
+        if self._data.ndim and (usual := _usual_key(key)) is not None:
+            return (usual,)
         parts = key if isinstance(key, tuple) else (key,)
         return normal_key(tuple(map(_unwrapped, parts)), self._data.shape)
 
@@ -108,10 +108,13 @@ class ndarray(NDArray):  # noqa: N801 (MXNet's name)
             raise TypeError("Cannot assign mx.nd.NDArray to mxnet.numpy.ndarray")
         if key is Ellipsis or not self.ndim and _is_whole(key):
             key = () if not self.ndim else key
-        normal = self._key(key)
         if isinstance(value, ndarray) and FLAGS.recording and value._entry is not None:
             super().__setitem__(Ellipsis if _is_whole(key) else key, value)
             return
+        if type(value) is ndarray and _is_whole(key) and _is_like(value._data, self._data):
+            self._write(value._data)
+            return
+        normal = self._key(key)
         self._write(_assigned(value, self._data, normal), normal if normal else ...)
 
     # Views and conversions
@@ -193,7 +196,8 @@ class ndarray(NDArray):  # noqa: N801 (MXNet's name)
         order = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes or None
         if order is not None and len(set(order)) != len(order):
             raise ValueError(f"repeated axis in transpose: {tuple(order)}")
-        return invoke(lookup("_np_transpose"), (self,), {"axes": order})
+        given = {} if order is None else {"axes": order}
+        return invoke(lookup("_np_transpose"), (self,), given)
 
     @property
     def T(self) -> ndarray:  # type: ignore[override]
@@ -373,6 +377,25 @@ def _unwrapped(part: Any) -> Any:
     return part._data if isinstance(part, NDArray) else part
 
 
+_ENDS = {int, type(None)}
+
+
+def _usual_key(key: object) -> Any:
+    """An integer, a slice between integers, or an array of integers, unwrapped; else None."""
+    if type(key) is int:
+        return key
+    if type(key) is slice:
+        return key if {type(key.start), type(key.stop), type(key.step)} <= _ENDS else None
+    if type(key) is ndarray and key._data.dtype.kind in "iu" and key._data.ndim:
+        return key._data
+    return None
+
+
+def _is_like(values: onp.ndarray, target: onp.ndarray) -> bool:
+    """Test whether values have the shape and the element type of a target."""
+    return values.shape == target.shape and values.dtype == target.dtype
+
+
 def _is_whole(key: object) -> bool:
     return key is Ellipsis or (isinstance(key, slice) and key == slice(None))
 
@@ -387,15 +410,18 @@ def _assigned(value: Any, target: onp.ndarray, key: tuple[Any, ...]) -> Any:
         value = float("nan")
     if isinstance(value, _NUMBERS):
         return convert(onp.asarray(value, onp.float64), target.dtype)
-    if isinstance(value, list) and is_masked(key):
+    is_some_mask = is_masked(key)
+    if isinstance(value, list) and is_some_mask:
         raise NotImplementedError("a boolean index takes a number or an array, got a list")
     array = value._data if isinstance(value, ndarray) else onp.asarray(value)
     if array.dtype.kind not in "iufb":
         raise TypeError(f"assignment takes numbers, got {value!r} of type {type(value)}")
     place = target[key].shape
-    if is_masked(key) and not product(place):
+    if array.shape == place and not is_some_mask:
+        return convert(array, target.dtype)
+    if is_some_mask and not product(place):
         return target.dtype.type(0)  # the mask selects no element
-    is_mask = is_masked(key) and len(key) == 1
+    is_mask = is_some_mask and len(key) == 1
     if (is_mask and array.ndim > 1) or not _fits(array.shape, place):
         kind = ShapeError if target.ndim else ValueError
         raise kind(

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from .._core.timeline import TIMELINE
-from .._core.types import MAX_DIMS, product
+from .._core.types import MAX_DIMS
 from ..nd.creation import filled
 from ..nd.ndarray import NDArray, invoke
 from ..ops.namespace import Functions as OperatorFunctions
-from ..ops.numpy_api.frontend import Frontend
+from ..ops.numpy_api.frontend import Frontend, dtype_name
 from ..ops.record import OpDef
 from ..ops.registry import lookup
 from .arrays import ndarray
@@ -30,19 +30,40 @@ class ArrayFrontend(Frontend):
                 self.check(name, x)
         if out is not None:
             _check_out(out)
-        return as_np(invoke(lookup(name), inputs, attrs, out, ctx))
+        made = invoke(lookup(name), inputs, attrs, out, ctx)
+        return made if inputs else as_np(made)
 
-    def constant(self, name: str, sizes: Any, value: float, dtype: Any, ctx: Any) -> Any:
+    def constant(self, name: str, shape: Any, value: float, dtype: Any, ctx: Any) -> Any:
         """Array filled with a number. The operator makes it where shapes need its checks."""
-        is_checked = TIMELINE.eager or min(sizes, default=0) < 1 or product(sizes) > _SMALL
-        if is_checked or len(sizes) > MAX_DIMS:
-            return super().constant(name, sizes, value, dtype, ctx)
-        return filled(sizes, value, ctx, dtype)._of_kind(ndarray)
+        sizes = (shape,) if type(shape) is int else shape
+        if TIMELINE.eager or type(sizes) is not tuple or not _is_usual(sizes):
+            return super().constant(name, shape, value, dtype, ctx)
+        kind = None if dtype is None else dtype_name(dtype)
+        return filled(sizes, value, ctx, kind, ndarray)
+
+    def flat(self, x: Any) -> Any:
+        """Elements as a vector, without a copy."""
+        self.check("_np_reshape", x)
+        if x.ndim == 1:
+            return x
+        if not x.size:
+            return self.op("_np_reshape", x, newshape=(0,), order="C")
+        return x.reshape_view(-1)
 
     def shape(self, x: Any) -> tuple[int, ...]:
         """Shape of an array. Raises AssertionError for other objects."""
         self.check("shape", x)
         return x.shape
+
+
+def _is_usual(sizes: tuple[Any, ...]) -> bool:
+    """Test whether an array of this shape has axes and elements, and not many of them."""
+    count = 1
+    for size in sizes:
+        if type(size) is not int or size < 1:
+            return False
+        count *= size
+    return count <= _SMALL and 0 < len(sizes) <= MAX_DIMS
 
 
 def as_np(made: Any) -> Any:
@@ -75,7 +96,8 @@ def call(op: OpDef, called: str, tensors: dict[str, Any], given: dict[str, Any])
             FRONT.check(op.name, x)
     if out is not None:
         _check_out(out)
-    return as_np(invoke(op, inputs, given, out, ctx))
+    made = invoke(op, inputs, given, out, ctx)
+    return made if inputs else as_np(made)
 
 
 EXTENSIONS = OperatorFunctions("npx", call, ("out", "name"))

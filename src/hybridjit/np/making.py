@@ -49,7 +49,8 @@ def array(object: Any, dtype: Any = None, ctx: Any = None) -> ndarray:
     else:
         source = _numbers(object)
     has_type = isinstance(object, (onp.ndarray, onp.generic, ndarray))
-    wanted = as_dtype(dtype, source.dtype if has_type else FLOAT32)
+    is_usual = dtype is None and not has_type
+    wanted = FLOAT32 if is_usual else as_dtype(dtype, source.dtype if has_type else FLOAT32)
     place = current_context() if ctx is None else Context(ctx)
     place.require_host("array")
     return ndarray(converted(source, wanted), place)
@@ -78,7 +79,6 @@ def asnumpy(a: ndarray) -> onp.ndarray:
 
 
 def _numbers(values: Any) -> onp.ndarray:
-    values = _plain(values)
     try:
         found = onp.asarray(values)
     except ValueError:

@@ -205,6 +205,10 @@ class Attr:
     def base(self) -> str:
         return self.type.rstrip("?~")
 
+    @property
+    def admits_none(self) -> bool:
+        return self.type.endswith("?") or self.base == "ints"
+
     def parse(self, text: str) -> Declared:
         """Parsed value of ``text``. Raises AttributeValueError."""
         if self.type.endswith(("?", "~")) and text.strip() == "None":
@@ -258,11 +262,16 @@ def _declare_one(item: str) -> Attr:
     return Attr(name, kind, Attr(name, kind).parse(default), bounds=bounds)
 
 
+_PLAIN = frozenset({str, int, float, bool})
+
+
 def attr_text(value: object) -> str:
     """String of symbol JSON for a Python value, in MXNet's notation.
 
     A dtype becomes its name; other values become ``str(value)``, NumPy scalars as Python's.
     """
+    if type(value) in _PLAIN:
+        return str(value)
     if isinstance(value, type) and issubclass(value, np.generic):
         return np.dtype(value).name
     if isinstance(value, np.dtype):

@@ -169,7 +169,7 @@ def attr_texts(op: OpDef, given: Mapping[str, object]) -> dict[str, str]:
     for key, value in given.items():
         if value is not None:
             texts[key] = attr_text(value)
-        elif any(attr.name == key and _admits_none(attr) for attr in op.attrs):
+        elif key in op.optional:
             texts[key] = "None"
     return texts
 
@@ -283,10 +283,6 @@ def _variadic_function(
 def _shared_signature(main_name: str, options: tuple[str, ...]) -> inspect.Signature:
     """One signature object for all names of an operator: creating it is the most expensive part."""
     return signature(lookup(main_name), options)
-
-
-def _admits_none(attr: Attr) -> bool:
-    return attr.type.endswith("?") or attr.base == "ints"
 
 
 @cache

@@ -301,6 +301,11 @@ class OpDef:
         """Whether its reference is one function of NumPy on elements, as fast as a kernel."""
         return isinstance(getattr(self.ref, "__wrapped__", self.ref), np.ufunc)
 
+    @cached_property
+    def optional(self) -> frozenset[str]:
+        """Names of the attributes that admit None."""
+        return frozenset(attr.name for attr in self.attrs if attr.admits_none)
+
     @property
     def is_pointwise(self) -> bool:
         """Whether each element of the result depends on one element of each operand."""

@@ -14,27 +14,27 @@ class Creation(Group):
 
     def zeros(self, shape: Any, dtype: Any = None, order: str = "C", ctx: Any = None) -> Any:
         """Array of zeros."""
-        refuse_order(order)
-        return self._filled("_npi_zeros", 0.0, shape, dtype, ctx)
+        return self._filled("_npi_zeros", 0.0, shape, dtype, order, ctx)
 
     def ones(self, shape: Any, dtype: Any = None, order: str = "C", ctx: Any = None) -> Any:
         """Array of ones."""
-        refuse_order(order)
-        return self._filled("_npi_ones", 1.0, shape, dtype, ctx)
+        return self._filled("_npi_ones", 1.0, shape, dtype, order, ctx)
 
     def empty(self, shape: Any, dtype: Any = None, order: str = "C", ctx: Any = None) -> Any:
         """Array of unspecified contents: zeros, so that runs are repeatable.
 
         Raises OverflowError for a negative size.
         """
-        refuse_order(order)
-        if any(size < 0 for size in sizes_of(shape)):
+        sizes = sizes_of(shape)
+        if min(sizes, default=0) < 0:
             raise OverflowError(f"a shape cannot have negative sizes, got {shape}")
-        return self._filled("_npi_zeros", 0.0, shape, dtype, ctx)
+        return self._filled("_npi_zeros", 0.0, sizes, dtype, order, ctx)
 
-    def _filled(self, op: str, value: float, shape: Any, dtype: Any, ctx: Any) -> Any:
-        kind, place = dtype_name(dtype), context_of(ctx)
-        return self._front.constant(op, sizes_of(shape), value, kind, place)
+    def _filled(self, op: str, value: float, shape: Any, dtype: Any, order: str, ctx: Any) -> Any:
+        if order != "C":
+            refuse_order(order)
+        place = None if ctx is None else context_of(ctx)
+        return self._front.constant(op, shape, value, dtype, place)
 
     def full(
         self,
@@ -46,14 +46,15 @@ class Creation(Group):
         out: Any = None,
     ) -> Any:
         """Array filled with one value, or an array broadcast to a shape."""
-        refuse_order(order)
         if isinstance(fill_value, self._front.tensor):
+            refuse_order(order)
             made = self._op("_npi_broadcast_to", fill_value, shape=sizes_of(shape), out=out)
             return made if dtype is None else made.astype(dtype)
         if dtype is None and isinstance(fill_value, (bool, onp.bool_)):
             dtype = "bool"
         if out is None:
-            return self._filled("_full", float(fill_value), shape, dtype, ctx)
+            return self._filled("_full", float(fill_value), shape, dtype, order, ctx)
+        refuse_order(order)
         return self._op(
             "_full",
             shape=sizes_of(shape),

@@ -55,7 +55,7 @@ def _unary(name: str, op: str) -> Callable[..., Any]:
         if kwargs:
             check_keywords(name, kwargs)
         if isinstance(x, self._front.tensor):
-            return self._op(op, x, out=_out_of(self, out))
+            return self._op(op, x, out=None if out is None else _out_of(self, out))
         if isinstance(x, NUMBERS):
             return official(onp.float16(x) if isinstance(x, bool) and is_float else x)
         if isinstance(x, self._front.other):
@@ -70,7 +70,7 @@ def _out_of(self: Group, out: Any) -> Any:
     """Output array. Raises TypeError for an array of another kind."""
     if isinstance(out, tuple) and len(out) == 1:
         out = out[0]
-    if out is not None and not isinstance(out, self._front.tensor):
+    if not isinstance(out, self._front.tensor):
         raise TypeError(f"out must be an ndarray of NumPy mode, got {type(out)}")
     return out
 
@@ -82,7 +82,9 @@ def _binary(name: str, ops: tuple[str, str, str]) -> Callable[..., Any]:
     def function(self: Elementwise, x1: Any, x2: Any, out: Any = None, **kwargs: Any) -> Any:
         if kwargs:
             check_keywords(name, kwargs)
-        tensor, out = self._front.tensor, _out_of(self, out)
+        tensor = self._front.tensor
+        if out is not None:
+            out = _out_of(self, out)
         if isinstance(x1, tensor):
             if isinstance(x2, tensor):
                 return self._op(of_two, x1, x2, out=out)

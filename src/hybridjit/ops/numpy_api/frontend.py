@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as onp
 
-from ..._core.types import CODE_OF_DTYPE, DType, Sizes
+from ..._core.types import CODE_OF_DTYPE, DTYPE_NAMES, DType, Sizes
 from ...context import Context
 from ...errors import MXNetError
 
@@ -25,10 +25,10 @@ class Frontend:
         """Result of an operator, or a list if it has several."""
         raise NotImplementedError
 
-    def constant(self, name: str, sizes: Any, value: float, dtype: Any, ctx: Any) -> Any:
+    def constant(self, name: str, shape: Any, value: float, dtype: Any, ctx: Any) -> Any:
         """Tensor filled with a number; ``name`` is the operator ``_full`` or one with its value."""
         given = {"value": value} if name == "_full" else {}
-        return self.op(name, shape=sizes, **given, dtype=dtype, ctx=ctx)
+        return self.op(name, shape=sizes_of(shape), **given, dtype=dtype_name(dtype), ctx=ctx)
 
     def several(self, name: str, *inputs: Any, **attrs: Any) -> list[Any]:
         """All results of an operator as a list."""
@@ -47,6 +47,10 @@ class Frontend:
                 "call `as_np_ndarray()` on it."
             )
         raise AssertionError(f"Positional arguments must have NDArray type, but got {x}")
+
+    def flat(self, x: Any) -> Any:
+        """Elements as a vector, which the caller only reads: it may be ``x``, or share memory."""
+        return self.op("_np_reshape", x, newshape=(-1,), order="C")
 
     def shape(self, x: Any) -> tuple[int, ...]:
         """Shape of an array. Raises NotImplementedError for symbols, whose shape is unknown."""
@@ -68,6 +72,8 @@ def dtype_name(dtype: DType | None, default: str | None = "float32") -> str | No
     """
     if dtype is None:
         return default
+    if type(dtype) is str and dtype in DTYPE_NAMES:
+        return dtype
     found = onp.dtype(dtype)
     if found not in CODE_OF_DTYPE:
         raise KeyError(found.type)
@@ -76,6 +82,8 @@ def dtype_name(dtype: DType | None, default: str | None = "float32") -> str | No
 
 def sizes_of(shape: Sizes) -> tuple[int, ...]:
     """Shape from an argument, which may be a single size. Raises MXNetError for other objects."""
+    if type(shape) is tuple and _are_ints(shape):
+        return shape
     given = (shape,) if isinstance(shape, (int, onp.integer)) else shape
     try:
         sizes = tuple(given)
@@ -86,6 +94,14 @@ def sizes_of(shape: Sizes) -> tuple[int, ...]:
             f"a shape must be an integer or a sequence of integers, got {shape!r}"
         ) from None
     return tuple(int(size) for size in sizes)
+
+
+def _are_ints(sizes: tuple[Any, ...]) -> bool:
+    """Test whether all sizes are Python's integers. The loop takes a fifth of ``all(...)``."""
+    for size in sizes:  # noqa: SIM110
+        if type(size) is not int:
+            return False
+    return True
 
 
 def axes_of(axis: Any) -> Any:

@@ -38,14 +38,11 @@ class Products(Group):
 
     def outer(self, a: Any, b: Any) -> Any:
         """Products of all pairs of elements."""
-        return self.tensordot(self._flat(a), self._flat(b), 0)
+        return self.tensordot(self._front.flat(a), self._front.flat(b), 0)
 
     def vdot(self, a: Any, b: Any) -> Any:
         """Sum of the products of the elements of both."""
-        return self.tensordot(self._flat(a), self._flat(b), 1)
-
-    def _flat(self, x: Any) -> Any:
-        return self._op("_np_reshape", x, newshape=(-1,), order="C")
+        return self.tensordot(self._front.flat(a), self._front.flat(b), 1)
 
     def einsum(self, *operands: Any, **kwargs: Any) -> Any:
         """Sum of products that subscripts describe."""

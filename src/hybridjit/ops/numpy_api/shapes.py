@@ -170,7 +170,7 @@ class Shapes(Group):
         if mode not in ("wrap", "clip", "raise"):
             raise NotImplementedError(f"function take does not support mode '{mode}'")
         if axis is None:
-            return self._op("take", self.ravel(a), indices, axis=0, mode=mode, out=out)
+            return self._op("take", self._front.flat(a), indices, axis=0, mode=mode, out=out)
         return self._op("take", a, indices, axis=axis, mode=mode, out=out)
 
     # Joining
@@ -234,6 +234,8 @@ class Shapes(Group):
             size = self._front.shape(ary)[axis]
             if indices_or_sections < 1 or size % indices_or_sections:
                 raise ValueError("array split does not result in an equal division")
+            given = {"num_outputs": int(indices_or_sections), "axis": axis}
+            return self._front.several("SliceChannel", ary, **given)
         return self._parts("_split_v2", ary, indices_or_sections, axis=axis)
 
     def array_split(self, ary: Any, indices_or_sections: Any, axis: int = 0) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -89,7 +90,7 @@ def _count(start: float, stop: float | None, step: float) -> int:
     first, last = (0.0, start) if stop is None else (start, stop)
     if step == 0:
         raise AttributeValueError("arange's step cannot be 0")
-    if not np.isfinite([first, last, step, (last - first) / step]).all():
+    if not all(map(math.isfinite, (first, last, step, (last - first) / step))):
         raise AttributeValueError(f"arange cannot go from {first:g} to {last:g} by {step:g}")
     return max(int(np.ceil((last - first) / step)), 0)
 

@@ -32,8 +32,10 @@ Slope = Callable[..., Sequence[Any]]
 
 def drawn_shape(params: Sequence[Shape], size: Shape | None, batch: bool = False) -> Shape:
     """Shape of the draws. Raises ShapeError if the parameters do not broadcast to ``size``."""
+    if not params:
+        return size or ()
     try:
-        own = np.broadcast_shapes(*params) if params else ()
+        own = np.broadcast_shapes(*params)
         if size is None:
             return own
         if batch:
@@ -110,7 +112,7 @@ def _distribution(
 def _positive(**values: Any) -> None:
     """Raise DrawError for a negative parameter."""
     for value in values.values():
-        if np.any(np.asarray(value) < 0):
+        if value < 0 if isinstance(value, float) else np.any(np.asarray(value) < 0):
             raise DrawError("the parameters of this distribution cannot be negative")
 
 

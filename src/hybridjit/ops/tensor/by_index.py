@@ -42,6 +42,7 @@ def rows_within(name: str, indices: np.ndarray, size: int, mode: str = "clip") -
         return np.mod(index, size)
     if mode == "raise" or config.check:
         require_in_range(name, index, size, "" if mode == "raise" else "clips")
+        return index
     return np.clip(index, 0, size - 1)
 
 
