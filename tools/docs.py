@@ -163,6 +163,14 @@ def limits() -> str:
     return table(("Quantity", "Limit"), ((what, f"{number:,}") for what, number in rows))
 
 
+def numpy_mode_exceptions() -> str:
+    """Recorded programs of MXNet whose results differ here: the reasons and the programs."""
+    path = ROOT / "tests" / "fixtures" / "numpy_mode.txt"
+    lines = path.read_text(encoding="utf-8").splitlines()
+    rows = [line.partition(": ")[::2] for line in lines if line and not line.startswith("#")]
+    return table(("Here, and in MXNet", "Programs"), ((why, f"`{names}`") for names, why in rows))
+
+
 # The compiler
 
 
@@ -295,6 +303,7 @@ GENERATORS: Mapping[str, Callable[..., str]] = {
     "joint-passes": joint_passes,
     "kinds": kinds,
     "limits": limits,
+    "numpy-mode-exceptions": numpy_mode_exceptions,
     "passes": passes,
     "performance": performance,
     "switches": switches,
