@@ -98,8 +98,9 @@ _FUNCTIONS = {
 
 __getattr__ = _names_of(__name__, {**_modules(_LATE), **_FUNCTIONS}, "PACKAGE")
 
-# For conversions to NumPy mode, `HybridBlock.export_onnx`, and the initializer of a fused cell.
-_provide(__name__, "np.arrays sym.np onnx.export rnn")
+# For absent names, conversions to NumPy mode, `HybridBlock.export_onnx`, and the initializer of a
+# fused cell.
+_provide(__name__, "errors _core.frames np.arrays sym.np onnx.export rnn")
 
 ndarray = nd
 symbol = sym

@@ -13,12 +13,13 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from ._core.lazy import Late, other_names
+from ._core.lazy import Above, Late, other_names
 
 if TYPE_CHECKING:
     import difflib
 else:
     difflib = Late("difflib")  # needed only for errors
+frames: Any = Above("_core.frames")
 
 
 class MXNetError(RuntimeError):
@@ -45,6 +46,17 @@ class UnknownOpError(MXNetError):
 
 class ModelFormatError(MXNetError):
     """A file does not conform to its format: truncated, malformed, or malicious."""
+
+
+class FileError(OSError, MXNetError):
+    """The system cannot open, read or write a file.
+
+    MXNet raises MXNetError for files that its library opens, and Python's error for the others.
+    """
+
+
+class MissingFileError(FileError, FileNotFoundError):
+    """A file or its folder does not exist."""
 
 
 class DeferredInitializationError(MXNetError):
@@ -119,22 +131,26 @@ _SIMILAR = 0.7  # share of equal letters: at 0.6 "locl" suggests "log"
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """``"; did you mean 'adam'?"`` for ``adm``, ignoring case; "" if no known name is similar."""
-    by_lower = {one.lower(): one for one in known}
+    by_case = sorted(known, key=lambda one: one[:1].isupper() == name[:1].isupper())
+    by_lower = {one.lower(): one for one in by_case}  # Trainer rather than trainer for Trainr
     near = difflib.get_close_matches(name.lower(), by_lower, 1, _SIMILAR)
     return f"; did you mean {by_lower[near[0]]!r}?" if near else ""
 
 
 def missing_attribute(
-    module: str, name: str, known: Iterable[str], others: str = ""
+    module: str, name: str, known: Iterable[str] | None = None, others: str = ""
 ) -> AttributeError:
     """The exception for a name that a module does not have, with the nearest that it has.
 
+    known   the names that it suggests; None: all of the module, whose list may load operators
     others  the table of ``other_names`` with names of another library
     """
-    hint = (
-        "" if name.startswith("_") else other_names.way(name, others) or did_you_mean(name, known)
-    )
-    return AttributeError(f"module {module!r} has no attribute {name!r}{hint}")
+    usual = f"module {module!r} has no attribute {name!r}"
+    if name.startswith("_"):  # Python itself looks for such names, also while modules are imported
+        return AttributeError(usual)
+    names = dir(sys.modules[module]) if known is None else known
+    hint = other_names.way(name, others) or did_you_mean(name, names)
+    return frames.shortened(AttributeError(usual + hint))  # type: ignore[no-any-return]
 
 
 def is_of_call(error: TypeError) -> bool:

@@ -250,7 +250,7 @@ class Constant(Initializer):
     [0.5, 0.5]
     """
 
-    def __init__(self, value: ArrayLike = 0) -> None:
+    def __init__(self, value: ArrayLike) -> None:
         super().__init__(value=value)
         self.value = value
 

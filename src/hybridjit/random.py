@@ -27,7 +27,7 @@ from .ops.random.draws import generator
 def seed(seed_state: int, ctx: Context | str = "all") -> None:
     """Restart the generator. Raises ValueError unless ``seed_state`` is an integer."""
     if not isinstance(seed_state, integer_types):
-        raise ValueError("seed_state must be int")
+        raise ValueError(f"seed_state must be int, got {seed_state!r}")
     _draws.seed(int(seed_state) % 2**64)
 
 

@@ -13,7 +13,7 @@ import numbers
 import os
 import struct
 from collections import namedtuple
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -320,6 +320,8 @@ class MXIndexedRecordIO(MXRecordIO):
     def seek(self, idx: object) -> None:
         """Continue reading at the record of a key. Raises KeyError."""
         assert not self.writable, "the file was opened to write"
+        if idx not in self.idx:
+            raise KeyError(f"{idx!r}: {self.idx_path} has {len(self.idx)} keys{_some(self.keys)}")
         self.go_to(self.idx[idx])
 
     def tell(self) -> int:
@@ -475,3 +477,9 @@ def unpack_img(s: bytes, iscolor: int = -1) -> tuple[IRHeader, np.ndarray]:
     header, data = unpack(s)
     pixels = decoded(data, bool(iscolor))
     return header, np.ascontiguousarray(pixels[:, :, ::-1] if iscolor else pixels[:, :, 0])
+
+
+def _some(keys: Sequence[object]) -> str:
+    """``: 0, 1, ... 9`` for a message; "" for no keys."""
+    shown = ", ".join(map(repr, keys[:2]))
+    return f": {shown}{', ... ' + repr(keys[-1]) if len(keys) > 2 else ''}" if keys else ""

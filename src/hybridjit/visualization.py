@@ -131,12 +131,14 @@ def plot_network(
     Raises ImportError without the package graphviz, TypeError unless ``symbol`` is a Symbol,
     ValueError if ``shape`` does not determine the output's shape.
     """
+    if not isinstance(symbol, Symbol):
+        raise TypeError(
+            f"symbol must be a Symbol, got {type(symbol).__name__}; net(sym.var('data')) makes one"
+        )
     try:
         graphviz = importlib.import_module("graphviz")
     except ImportError:
         raise ImportError("plot_network needs graphviz: pip install graphviz") from None
-    if not isinstance(symbol, Symbol):
-        raise TypeError("symbol must be a Symbol")
     graph = _graph_of(symbol, shape, dtype)
     dot = graphviz.Digraph(name=title, format=save_format)
     base = {"shape": "box", "fixedsize": "true", "width": "1.3", "height": "0.8", "style": "filled"}

@@ -216,6 +216,49 @@ def capped(size):
     net(X)
 
 
+class Unreadable(gluon.data.Dataset):
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, index):
+        raise ValueError(f"sample {index} is broken")
+
+
+class Residual(gluon.HybridBlock):
+    """A sum of two widths."""
+
+    def __init__(self):
+        super().__init__()
+        self.dense = nn.Dense(5)
+
+    def hybrid_forward(self, F, x):
+        return x + self.dense(x)
+
+
+class Shifted(Scaled):
+    """A block that uses its parameter as an operand, in place of the argument."""
+
+    def hybrid_forward(self, F, x, scale):
+        return x + self.scale
+
+
+def replaced(net):
+    net.dense = nn.Dense(3)
+    net.dense = 3
+
+
+def exported(net):
+    net(X)
+    net.export("no/x")
+
+
+def record_of(key):
+    file = mx.recordio.MXIndexedRecordIO("x.idx", "x.rec", "w")
+    file.write_idx(0, b"record")
+    file.close()
+    mx.recordio.MXIndexedRecordIO("x.idx", "x.rec", "r").read_idx(key)
+
+
 def set_item(F, x):
     x[0] = 1
     return x
@@ -278,6 +321,7 @@ def empty_records():
 
 
 X = nd.ones((2, 3))
+TRANSFORMS = gluon.data.vision.transforms
 SOFTMAX = sym.SoftmaxOutput(
     sym.FullyConnected(sym.var("data"), num_hidden=3, name="fc"), name="softmax"
 )
@@ -523,7 +567,7 @@ MISTAKES = [
     ("sample in a thread", KeyError, "picture 0 is broken", lambda h: list(gluon.data.DataLoader(Broken(), 2, num_workers=1, thread_pool=True))),  # noqa: E501
     ("class of an optimizer", AttributeError, r"'sgd' or an object, .*: write SGD\(\)", lambda h: trainer(h, mx.optimizer.SGD)),  # noqa: E501
     ("arguments twice", AssertionError, "optimizer_params must be None", lambda h: trainer(h, mx.optimizer.SGD(), wd=0)),  # noqa: E501
-    ("states", mx.MXNetError, "none.states: No such file", lambda h: trainer(h, "sgd").load_states("none.states")),  # noqa: E501
+    ("states", FileNotFoundError, "none.states: No such file", lambda h: trainer(h, "sgd").load_states("none.states")),  # noqa: E501
     ("rows of a metric", ValueError, "labels 4 .* predictions 3", lambda h: metric.MSE().update(nd.ones(4), nd.ones((3, 1)))),  # noqa: E501
     ("k of a metric", ValueError, "top_k is 5, but predictions have 3 classes", lambda h: metric.TopKAccuracy(5).update([nd.ones(4)], [nd.ones((4, 3))])),  # noqa: E501
     ("classes of F1", ValueError, "binary classification", lambda h: metric.F1().update([nd.array([0, 1, 2])], [nd.ones((3, 3))])),  # noqa: E501
@@ -612,6 +656,69 @@ MISTAKES = [
     ("pattern of parameters", re.error, "is a regular expression", lambda h: made(h).collect_params("[")),  # noqa: E501
     ("text for a norm", AssertionError, "max_norm is a number, got '1'", lambda h: gluon.utils.clip_global_norm([X], "1")),  # noqa: E501
     ("request of an executor", RuntimeError, "'write', 'add' or 'null', got 'yes'", lambda h: FC.simple_bind(mx.cpu(), x=(2, 3), grad_req="yes")),  # noqa: E501
+    # a fourth list
+    ("step before a call", gluon.parameter.DeferredInitializationError, "first forward pass", lambda h: gluon.Trainer(made(h, nn.Dense(3)).collect_params(), "sgd").step(1)),  # noqa: E501
+    ("rate for a schedule", TypeError, r"FactorScheduler\(1000, 0.9\), got 0.1; learning_rate", lambda h: trainer(h, "sgd", lr_scheduler=0.1)),  # noqa: E501
+    ("batch size as text", TypeError, "batch_size is a number, got '2'", lambda h: trainer(h, "sgd").step("2")),  # noqa: E501
+    ("argument of a metric", TypeError, "argument 'k'; it takes .*top_k", lambda h: metric.create("top_k_accuracy", k=5)),  # noqa: E501
+    ("misspelt argument of a metric", TypeError, "'topk'; did you mean 'top_k'", lambda h: metric.TopKAccuracy(topk=5)),  # noqa: E501
+    ("list of pairs for an optimizer", TypeError, r"\{'learning_rate': 0.1\}, got \[", lambda h: gluon.Trainer(made(h).collect_params(), "sgd", [("wd", 0)])),  # noqa: E501
+    ("rate beside a schedule", UserWarning, "already been defined", lambda h: trainer(h, "sgd", lr_scheduler=mx.lr_scheduler.FactorScheduler(9)).set_learning_rate(1)),  # noqa: E501
+    ("heads without gradients", AssertionError, "lists of the same length", lambda h: autograd.backward([X], [X, X])),  # noqa: E501
+    ("unknown custom operator", mx.MXNetError, r"@mx.operator.register\('nothing'\)", lambda h: nd.Custom(X, op_type="nothing")),  # noqa: E501
+    ("constant without a value", TypeError, "missing 1 required .* 'value'", lambda h: mx.init.Constant()),  # noqa: E501
+    ("number for an initializer", AssertionError, "got 0.1", lambda h: made(h).initialize(0.1, force_reinit=True)),  # noqa: E501
+    ("vector for Xavier", ValueError, "at least 2D", lambda h: mx.init.Xavier()("x_weight", nd.ones(3))),  # noqa: E501
+    ("count of layers", IndexError, "5 for 1 layers", lambda h: made(h)[5]),
+    ("layer replaced by a number", TypeError, "Changing attribute type for dense", lambda h: replaced(made(h))),  # noqa: E501
+    ("sum of two widths", (mx.MXNetError, ValueError), r"\(2,3\),? (got )?\(2,5\)", lambda h: only(h, Residual())(X)),  # noqa: E501
+    ("shape of a symbol", AttributeError, "reshape with 0 and -1", lambda h: traced(lambda F, x: x.reshape((x.shape[0], -1)))),  # noqa: E501
+    ("context of a symbol", AttributeError, r"F.zeros_like\(x\)", lambda h: traced(lambda F, x: F.zeros((2, 3), ctx=x.context))),  # noqa: E501
+    ("type of a symbol", AttributeError, "x.astype", lambda h: traced(lambda F, x: F.cast(x, x.dtype))),  # noqa: E501
+    ("array as result", TypeError, r"Written.hybrid_forward returned an NDArray of shape \(3,\)", lambda h: traced(lambda F, x: nd.ones(3))),  # noqa: E501
+    ("number as result", ValueError, "got 3 of type", lambda h: traced(lambda F, x: 3)),
+    ("text as input", ValueError, "type of the args: got str", lambda h: made(h)("x")),
+    ("nothing as input", ValueError, "type of the args: got NoneType", lambda h: made(h)(None)),
+    ("numbers as input", ValueError, r"got list. For a list of numbers x pass nd.array\(x\)", lambda h: made(h)([1, 2])),  # noqa: E501
+    ("two inputs of one", TypeError, "takes 3 positional arguments but 4", lambda h: made(h)(X, X)),
+    ("inputs of Dense in second place", TypeError, "got 10: the number of inputs follows .* in_units", lambda h: nn.Dense(64, 10)),  # noqa: E501
+    ("name in capitals", (ValueError, mx.MXNetError), "must be one of relu, .*, got 'ReLU'", lambda h: made(h, nn.Dense(3, activation="ReLU"))(X)),  # noqa: E501
+    ("stride", TypeError, "'stride'; did you mean 'strides'", lambda h: nn.Conv2D(4, 3, stride=2)),
+    ("rate above 1", mx.MXNetError, "between 0 and 1, got 2.0", lambda h: recorded(lambda: made(h, nn.Dropout(2.0))(X))),  # noqa: E501
+    ("misspelt function of a layer", AssertionError, "reluu is not found in ndarray; did you mean 'relu'", lambda h: nn.Lambda("reluu")),  # noqa: E501
+    ("states of no batch", mx.MXNetError, r"write begin_state\(batch_size=N\)", lambda h: rnn.LSTM(4).begin_state()),  # noqa: E501
+    ("states of no batch for a cell", mx.MXNetError, r"write begin_state\(batch_size=N\)", lambda h: rnn.LSTMCell(4).begin_state()),  # noqa: E501
+    ("steps of a sequence", AssertionError, "5 steps, the data has 4", lambda h: rnn.LSTMCell(4).unroll(5, nd.ones((2, 4, 3)))),  # noqa: E501
+    ("both directions in one step", NotImplementedError, "use unroll", lambda h: only(h, rnn.BidirectionalCell(rnn.LSTMCell(4), rnn.LSTMCell(4)))(X, [X] * 4)),  # noqa: E501
+    ("no folder to export to", mx.MXNetError, "no/x-symbol.json: No such .* there is no folder no", lambda h: exported(made(True))),  # noqa: E501
+    ("no folder to save in", mx.MXNetError, "there is no folder no", lambda h: made(h).save_parameters("no/net.params")),  # noqa: E501
+    ("prefix for parameters", mx.MXNetError, "did you mean 'net.params'", lambda h: (made(h).save_parameters("net.params"), made(h).load_parameters("net"))),  # noqa: E501
+    ("files in the wrong order", mx.MXNetError, "it is a file of parameters", lambda h: (made(h).save_parameters("x.params"), gluon.SymbolBlock.imports("x.params", ["data"]))),  # noqa: E501
+    ("classes of a model", TypeError, "'num_classes'; did you mean 'classes'", lambda h: gluon.model_zoo.vision.alexnet(num_classes=10)),  # noqa: E501
+    ("sizes with a fraction", mx.MXNetError, r"integers of at least 0, got \(2.5, 3\)", lambda h: nd.zeros((2.5, 3))),  # noqa: E501
+    ("negative size", mx.MXNetError, r"integers of at least 0, got \(2, -3\)", lambda h: nd.ones((2, -3))),  # noqa: E501
+    ("operand of maximum", TypeError, r"^maximum\(\) missing 1 .* 'rhs'", lambda h: nd.maximum(X)),
+    ("matrices for a batch", mx.MXNetError, r"at least 3, got \(2,3\) and \(2,3\)", lambda h: nd.batch_dot(X, X)),  # noqa: E501
+    ("padding of a matrix", mx.MXNetError, "4 or 5 axes, got 2", lambda h: nd.pad(X, mode="constant", pad_width=(1, 1, 1, 1))),  # noqa: E501
+    ("one bound of two", mx.MXNetError, "a_max of float is missing", lambda h: nd.clip(X, 0)),
+    ("copy to another shape", mx.MXNetError, r"\(2,3\), the other has \(5\)", lambda h: X.copyto(nd.ones(5))),  # noqa: E501
+    ("text as seed", ValueError, "must be int, got 'a'", lambda h: mx.random.seed("a")),
+    ("sample in a worker", ValueError, "sample 0 is broken", lambda h: list(gluon.data.DataLoader(Unreadable(), 2, num_workers=1))),  # noqa: E501
+    ("one transform", AttributeError, r"write Compose\(\[ToTensor\(\)\]\)", lambda h: TRANSFORMS.Compose(TRANSFORMS.ToTensor())),  # noqa: E501
+    ("picture in bytes", mx.MXNetError, r"got uint8: ToTensor\(\)", lambda h: TRANSFORMS.Normalize(0.5)(nd.ones((3, 4, 4), dtype="uint8"))),  # noqa: E501
+    ("size of an iterator's batch", TypeError, "an integer, got '2'", lambda h: mx.io.NDArrayIter(np.ones((4, 3)), batch_size="2")),  # noqa: E501
+    ("key of a record", KeyError, "5: .*x.idx has 1 keys: 0", lambda h: record_of(5)),
+    ("mode of a record file", ValueError, "Invalid flag rw", lambda h: mx.recordio.MXRecordIO("x.rec", "rw")),  # noqa: E501
+    ("shape without a name", TypeError, r"\[\('data', \(2, 3\)\)\], got \(2, 3\)", lambda h: module_of().bind((2, 3))),  # noqa: E501
+    ("module that is not bound", AssertionError, "call bind", lambda h: module_of().init_params()),
+    ("network for a drawing", TypeError, r"got HybridSequential; net\(sym.var\('data'\)\)", lambda h: mx.viz.plot_network(made(h))),  # noqa: E501
+    ("save of a symbol", AttributeError, "a method of symbols", lambda h: sym.save("x.json")),
+    ("name of a variable", TypeError, "a string .*, got .*int", lambda h: sym.var(3)),
+    ("number as label", AttributeError, r"got 1: pass nd.array\(x\)", lambda h: gluon.loss.L2Loss()(X, 1)),  # noqa: E501
+    ("parameter as operand", TypeError, "argument of its", lambda h: only(h, Shifted())(X)),
+    ("scores and labels exchanged", mx.MXNetError, r"index \(4,3\) must be \(1\)", lambda h: CELOSS(nd.ones(4), nd.ones((4, 3)))),  # noqa: E501
+    ("weights of samples", mx.MXNetError, r"\(2,3\) \(5,1\)", lambda h: only(h, gluon.loss.L2Loss())(X, X, nd.ones((5, 1)))),  # noqa: E501
+    ("function of npx", AttributeError, "write npx.relu", lambda h: mx.np.relu(X)),
 ]
 # fmt: on
 

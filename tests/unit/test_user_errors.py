@@ -206,7 +206,16 @@ class Shell:
         lambda: made(nn.Dense(3, in_units=4), True)(nd.ones((2, 3))),  # an MXNetError
         lambda: nd.ones((2, 3)).reshape((4, 4)),  # one that no public call shortens
         lambda: nn.Dense(3, activate="relu"),  # another exception
-        lambda: mx.tools,  # a name that the package does not have
+        lambda: mx.tools,  # names that modules and objects do not have
+        lambda: nd.nothing,
+        lambda: mx.sym.nothing,
+        lambda: mx.np.nothing,
+        lambda: mx.npx.nothing,
+        lambda: nn.Dens,
+        lambda: nd.ones(3).nothing,
+        lambda: mx.sym.var("x").nothing,
+        lambda: nn.Dense(3).nothing,
+        lambda: gluon.Trainer({}, "sgd").nothing,
     ],
 )
 def test_a_notebook_prints_frames_of_the_program_alone(work, style, monkeypatch):
@@ -240,6 +249,9 @@ def test_a_notebook_prints_frames_of_the_program_alone(work, style, monkeypatch)
         (lambda: nd.sofmax(nd.ones(2)), AttributeError, "'softmax'"),
         (lambda: mx.sym.Convoluton(mx.sym.var("x")), AttributeError, "'Convolution'"),
         (lambda: nd.contrib.box_nmss(nd.ones(2)), AttributeError, "'box_nms'"),
+        (lambda: mx.np.concatenat([nd.ones(2)]), AttributeError, "'concatenate'"),
+        (lambda: mx.npx.reluu(nd.ones(2)), AttributeError, "'relu'"),
+        (lambda: gluon.Trainr({}, "sgd"), AttributeError, "'Trainer'"),
         (lambda: nd.Pooling(nd.ones((1, 1, 2, 2)), kernl=(1, 1)), mx.MXNetError, "'kernel'"),
         (lambda: gluon.model_zoo.vision.get_model("resnet50_v3"), ValueError, "'resnet50_v2'"),
     ],
@@ -318,6 +330,60 @@ def test_one_hot_labels_of_a_sparse_loss(hybridized):
     with pytest.raises(mx.MXNetError) as caught:
         loss(nd.ones((4, 3)), nd.ones((5,)))
     assert "sparse_label" not in str(caught.value)
+
+
+def test_a_summary_names_the_network_that_is_hybridized():
+    with pytest.raises(AssertionError, match='^"outer" must not be hybridized'):
+        made(nn.HybridSequential(prefix="outer_"), True).summary(nd.ones((2, 3)))
+    net = stacked(False)
+    net[0].hybridize()
+    with pytest.raises(AssertionError, match=f'^"{net[0].name}" must not be hybridized'):
+        net.summary(nd.ones((2, 3)))
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("net", "; did you mean 'net-0000.params'?"),
+        ("net-0001.params", "; did you mean 'net-0000.params'?"),
+        ("nets.params", "; did you mean 'net.params'?"),
+        ("none/net.params", ": there is no folder none"),
+        ("qqq", ""),
+    ],
+)
+def test_parameters_of_a_missing_file_name_the_nearest(name, hint, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    net = nn.Dense(3, in_units=3)
+    net.initialize()
+    files = ["net-0000.params"] if hint.endswith("0000.params'?") else ["net.params"]
+    for file in files:
+        net.save_parameters(file)
+    with pytest.raises(mx.MXNetError) as caught:
+        net.load_parameters(name)
+    assert str(caught.value) == f"{name}: No such file or directory{hint}"
+
+
+def test_missing_files_are_errors_of_mxnet_and_of_the_system():
+    trainer = gluon.Trainer({}, "sgd")
+    for work in (lambda: nd.load("none"), lambda: trainer.load_states("none")):
+        for kind in (mx.MXNetError, FileNotFoundError):
+            with pytest.raises(kind, match="^none: No such file or directory") as caught:
+                work()
+        again = pickle.loads(pickle.dumps(caught.value))
+        assert type(again) is type(caught.value) and str(again) == str(caught.value)
+    with pytest.raises(OSError, match="Is a directory"):
+        nd.load(".")
+
+
+def test_names_that_differ_in_their_prefix_alone(tmp_path):
+    file = str(tmp_path / "net.params")
+    stored, net = (nn.Dense(3, in_units=3, prefix=prefix) for prefix in ("one_", "two_"))
+    stored.initialize()
+    stored.collect_params().save(file)
+    with pytest.raises(AssertionError, match="prefix='one_' instead of 'two_'"):
+        net.load_parameters(file)
+    with pytest.raises(AssertionError, match="sets it, and hybridjit.load reads a graph"):
+        net.collect_params().load_dict({"weight": nd.ones(1)}, allow_missing=True)
 
 
 def test_a_numpy_array_for_a_block():

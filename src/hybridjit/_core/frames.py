@@ -188,7 +188,7 @@ def _shortened(start: TracebackType | None, after_own: bool) -> tuple[TracebackT
     after_own  whether hybridjit called the first
     """
     kept: list[TracebackType] = []
-    left_out, entry = False, start
+    left_out, entry, is_called = False, start, after_own
     while entry is not None:
         is_own = _is_own(entry.tb_frame)
         if after_own and (is_own or entry.tb_frame.f_code.co_filename == contextlib.__file__):
@@ -197,6 +197,9 @@ def _shortened(start: TracebackType | None, after_own: bool) -> tuple[TracebackT
             kept.append(entry)
             after_own = is_own
         entry = entry.tb_next
+    if is_called and kept and after_own:  # below the public call, the program's line is the last
+        kept.pop()
+        left_out = True
     return _chained(kept), left_out
 
 

@@ -27,8 +27,7 @@ def names_of(package: str, places: Mapping[str, str], others: str = "") -> Calla
 
     def __getattr__(name: str) -> Any:
         if name not in places:
-            usual = f"module {package!r} has no attribute {name!r}{other_names.way(name, others)}"
-            raise AttributeError(usual, name=name, obj=sys.modules[package])
+            raise errors.missing_attribute(package, name, others=others)
         path, _, inside = places[name].partition(":")
         module = import_module(path, package)
         return getattr(module, inside) if inside else module
@@ -72,6 +71,7 @@ def provide(package: str, paths: str) -> None:
 
 
 other_names = Late(".other_names", __package__)  # needed only for errors
+errors: Any = Above("errors")
 
 
 def modules(names: str) -> dict[str, str]:

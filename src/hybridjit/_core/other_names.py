@@ -95,8 +95,17 @@ OPERATORS = {
     "max_pool2d": "write F.Pooling(x, kernel=(2, 2), stride=(2, 2), pool_type='max')",
     "interpolate": "write F.UpSampling or F.contrib.BilinearResize2D",
     "einsum": "write np.einsum on arrays of NumPy mode",
+    "save": "write y.save(path), a method of symbols",
     "rand": "write F.random.uniform(shape=shape)",
     "randn": "write F.random.normal(shape=shape)",
+}
+NUMPY = {
+    **{name: f"write npx.{name}" for name in ("relu", "sigmoid", "softmax", "log_softmax")},
+    **{name: f"write npx.{name}" for name in ("one_hot", "topk", "pick", "batch_dot", "embedding")},
+    **{name: f"write npx.{name}" for name in ("convolution", "pooling", "batch_norm", "set_np")},
+    "cat": "write np.concatenate",
+    "float": "write np.float32",
+    "int": "write np.int32",
 }
 LAYERS = {
     "Linear": "write Dense(units)",
@@ -166,6 +175,7 @@ _TABLES = {
     "PACKAGE": PACKAGE,
     "LAYERS": LAYERS,
     "OPERATORS": OPERATORS,
+    "NUMPY": NUMPY,
     "LOSSES": LOSSES,
     "TRANSFORMS": TRANSFORMS,
     "INITIALIZERS": INITIALIZERS,

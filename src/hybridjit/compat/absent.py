@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import NoReturn
 
 from .._core.frames import public
+from ..errors import missing_attribute
 from .modules import part_of
 
 _ENGINE = (
@@ -84,8 +85,7 @@ def _explain_in(module: ModuleType, path: str) -> None:
 
 def _nothing(module: ModuleType) -> Callable[[str], NoReturn]:
     def __getattr__(name: str) -> NoReturn:
-        usual = f"module {module.__name__!r} has no attribute {name!r}"
-        raise AttributeError(usual, name=name, obj=module)
+        raise missing_attribute(module.__name__, name)
 
     return __getattr__
 

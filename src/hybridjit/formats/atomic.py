@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar, copy_context
 
-from ..errors import MXNetError
+from ..errors import FileError, MissingFileError
 
 Path = str | os.PathLike[str]
 
@@ -114,12 +114,17 @@ def require_name(path: Path) -> None:
 
 @contextmanager
 def system_errors(path: Path) -> Iterator[None]:
-    """Convert the system's file errors to MXNetError: ``<path>: No such file or directory``.
+    """Convert the system's file errors to FileError: ``<path>: No such file or directory``.
 
     Raises TypeError unless ``path`` is a file name; ``open`` takes an int as a file descriptor.
     """
     require_name(path)
     try:
         yield
+    except FileError:
+        raise  # of a call inside, with its own path
     except OSError as error:
-        raise MXNetError(f"{os.fspath(path)}: {error.strerror or error}") from None
+        kind = MissingFileError if isinstance(error, FileNotFoundError) else FileError
+        folder = os.path.dirname(os.fspath(path))
+        way = f": there is no folder {folder}" if folder and not os.path.isdir(folder) else ""
+        raise kind(f"{os.fspath(path)}: {error.strerror or error}{way}") from None

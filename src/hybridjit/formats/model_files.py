@@ -80,7 +80,7 @@ def _of_prefix(prefix: str, epoch: int | None) -> ModelFiles:
 def _without_graph(prefix: str) -> str:
     """The message for a path that is not the prefix of a graph's file."""
     if os.path.isfile(prefix) and prefix.endswith(PARAMS):
-        graph = _EPOCH.sub("", prefix).removesuffix(PARAMS) + SYMBOL
+        graph = _prefix_of(prefix) + SYMBOL
         return (
             f"there is no graph beside these parameters, {graph}. net.load_parameters reads them "
             "into a network that your program makes; net.export(PREFIX) writes both files, and "
@@ -101,6 +101,21 @@ def _without_graph(prefix: str) -> str:
     if prefix.endswith(ENDINGS):
         return f"No such file or directory{near}"
     return f"No such file or directory, and no {prefix}{SYMBOL} of which it is the prefix{near}"
+
+
+def near_parameters(path: str | os.PathLike[str]) -> str:
+    """``"; did you mean 'net-0000.params'?"`` for a file of parameters that does not exist."""
+    folder, name = os.path.split(os.fspath(path))
+    if folder and not os.path.isdir(folder):
+        return ""
+    files = [file for file in _names_in(folder or ".") if file.endswith(PARAMS)]
+    of_prefix = [file for file in sorted(files) if _prefix_of(file) == _prefix_of(name)]
+    return did_you_mean(of_prefix[0] if of_prefix else name, files)
+
+
+def _prefix_of(params: str) -> str:
+    """``net`` for ``net-0000.params`` and ``net.params``."""
+    return _EPOCH.sub("", params).removesuffix(PARAMS)
 
 
 def _models_in(folder: str) -> list[str]:

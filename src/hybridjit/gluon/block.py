@@ -120,7 +120,7 @@ class Block:
         usual += other_names.way(name, "BLOCKS")
         if "_children" not in vars(self):
             usual += f": call super().__init__() at the beginning of {kind}.__init__"
-        raise AttributeError(usual, name=name, obj=self)
+        raise shortened(AttributeError(usual, name=name, obj=self))
 
     def _alias(self) -> str:
         """The hint for automatic names."""

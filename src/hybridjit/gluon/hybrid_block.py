@@ -448,7 +448,7 @@ class HybridBlock(Block):
         if not tensors:
             raise ValueError(
                 "In HybridBlock, there must be one NDArray or one Symbol in the input. "
-                f"Please check the type of the args.{conversion_advice(args)}"
+                f"Please check the type of the args: got {_types(args)}.{conversion_advice(args)}"
             )
         if not symbols:
             if self._active:
@@ -727,3 +727,7 @@ def options_of(block: HybridBlock) -> Options:
 def flags_of(block: HybridBlock) -> dict[str, Flag]:
     """Arguments of the block's ``hybridize``, with its precision."""
     return {"precision": block._precision or DEFAULT.precision, **block._flags}
+
+
+def _types(args: tuple[object, ...]) -> str:
+    return ", ".join(type(arg).__name__ for arg in args)

@@ -105,6 +105,7 @@ def _parameters(
 ) -> ParameterDict:
     if params is None:
         return ParameterDict(prefix, shared)
+    params = getattr(params, "params", params)  # a block, as MXNet allows
     return ParameterDict(params.prefix, params)
 
 

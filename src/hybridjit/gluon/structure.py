@@ -51,9 +51,11 @@ def flatten(value: object, what: str) -> tuple[list[Any], Format]:
 
 def conversion_advice(args: tuple[object, ...]) -> str:
     """Advice on converting arguments to tensors, for a message; "" for other arguments."""
-    if not any(isinstance(arg, np.ndarray) for arg in args):
-        return ""
-    return " For a NumPy array x pass nd.array(x)."
+    if any(isinstance(arg, np.ndarray) for arg in args):
+        return " For a NumPy array x pass nd.array(x)."
+    if any(isinstance(arg, (list, tuple)) for arg in args):
+        return " For a list of numbers x pass nd.array(x)."
+    return ""
 
 
 def regroup(flat: Sequence[object], form: Format) -> Nested:

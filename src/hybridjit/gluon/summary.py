@@ -56,15 +56,22 @@ def _layers(block: Tree) -> list[Tree]:
     found: dict[int, Tree] = {}
 
     def visit(child: Tree) -> None:
-        assert not getattr(child, "_active", False), (
-            f'"{child.name}" must not be hybridized to print summary. '
-            "Call hybridize(active=False) first."
-        )
         if not child.is_container:
             found[id(child)] = child
 
+    _require_eager(block)
     block.apply(visit)
     return list(found.values())
+
+
+def _require_eager(block: Tree) -> None:
+    """Raise AssertionError for the outermost block that is hybridized."""
+    assert not getattr(block, "_active", False), (
+        f'"{block.name}" must not be hybridized to print summary. '
+        "Call hybridize(active=False) first."
+    )
+    for child in block._children.values():
+        _require_eager(child)
 
 
 def _recorder(rows: list[_Row]) -> Callable[[Tree, object, object], None]:

@@ -83,8 +83,19 @@ def trace(block: Traceable, args: Sequence[object]) -> Trace:
         name = type(block).__name__
         way = f": {name}.hybrid_forward returned None, not its results" if result is None else ""
         raise TypeError(f"Expected a list of symbols as input{way}")
+    for item in flat_result:
+        _require_symbol(item, type(block).__name__)
     outputs = tuple(output for symbol in flat_result for output in symbol.outputs)
     return Trace(inputs, outputs, in_format, out_format, mode_of(flat_result))
+
+
+def _require_symbol(result: object, name: str) -> None:
+    if isinstance(result, NDArray):
+        raise TypeError(
+            f"Expected a list of symbols as input: {name}.hybrid_forward returned an NDArray of "
+            f"shape {result.shape}, which does not follow from its input: compute with functions "
+            "of F, and make constants by self.params.get_constant(name, value)"
+        )
 
 
 def _variable(name: str, argument: object) -> Symbol:

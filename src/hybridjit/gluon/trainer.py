@@ -267,7 +267,7 @@ class Trainer:
 
     def __getattr__(self, name: str) -> NoReturn:
         way = other_names.way(name, "TRAINERS")
-        raise AttributeError(f"'Trainer' object has no attribute {name!r}{way}")
+        raise shortened(AttributeError(f"'Trainer' object has no attribute {name!r}{way}"))
 
     @property
     def optimizer(self) -> Optimizer:
@@ -303,12 +303,19 @@ class Trainer:
             ``ignore_stale_grad``.
         """
         try:
-            self._check_and_rescale_grad(self._scale / batch_size)
+            self._check_and_rescale_grad(self._share(batch_size))
             self._prepare()
             self._allreduce_grads()
             self._update(ignore_stale_grad)
         except Exception as error:
             raise shortened(error)
+
+    def _share(self, batch_size: float) -> float:
+        """The factor of the gradients."""
+        try:
+            return self._scale / batch_size
+        except TypeError:
+            raise TypeError(f"batch_size is a number, got {batch_size!r}") from None
 
     @public
     def allreduce_grads(self) -> None:
@@ -328,7 +335,7 @@ class Trainer:
         try:
             self._prepare()
             self._require_own_updates("update()")
-            self._check_and_rescale_grad(self._scale / batch_size)
+            self._check_and_rescale_grad(self._share(batch_size))
             self._update(ignore_stale_grad)
         except Exception as error:
             raise shortened(error)
@@ -413,7 +420,7 @@ class Trainer:
             if param.grad_req == "null":
                 continue
             if not ignore_stale_grad:
-                require_fresh(param)
+                require_fresh(param, self._params)
             if on_store:
                 continue
             for found, weight, grad in zip(updates, param.list_data(), param.list_grad()):

@@ -87,8 +87,14 @@ def arrays_of(param: Parameter) -> list[NDArray]:
     return param.list_data() if param.stype == "default" else param.arrays()
 
 
-def require_fresh(param: Parameter) -> None:
-    """Raise UserWarning unless backward wrote the gradient on every context."""
+def require_fresh(param: Parameter, all_params: list[Parameter]) -> None:
+    """Raise UserWarning unless backward wrote the gradient on every context.
+
+    Before the first call some parameters may have no values; then raise their exception.
+    """
     for data in arrays_of(param):
         if not data._fresh_grad:
+            for one in all_params:
+                if one.grad_req != "null":
+                    one.list_data()
             raise UserWarning(_STALE.format(name=param.name, ctx=data.context))

@@ -76,6 +76,8 @@ class NDArrayIter(DataIter):
         label_name: str = "softmax_label",
         layout: str = "NCHW",
     ) -> None:
+        if not isinstance(batch_size, (int, np.integer)):
+            raise TypeError(f"batch_size is an integer, got {batch_size!r}")
         super().__init__(batch_size)
         assert last_batch_handle in ("pad", "discard", "roll_over"), (
             f"last_batch_handle must be pad, discard or roll_over, got {last_batch_handle}"

@@ -12,12 +12,13 @@ from typing import Any, TypeAlias
 import numpy
 
 from .. import registry
-from .._core.frames import public, public_methods
+from .._core.frames import public, public_methods, shortened
 from .._core.types import shape_text
-from ..errors import ShapeError
+from ..errors import ShapeError, require_arguments
 from ..nd import NDArray
 from ..nd import op as array_ops
 
+_PACKAGE = __name__.partition(".")[0] + "."
 Arrays: TypeAlias = NDArray | Sequence[NDArray]
 Values: TypeAlias = float | list[float]  # value of one metric, or values of several
 
@@ -33,6 +34,14 @@ class EvalMetric:
 
     A subclass overrides ``measure(label, prediction)`` or ``update``.
     """
+
+    def __new__(cls, *args: object, **kwargs: object) -> Any:
+        if cls.__module__.startswith(_PACKAGE):
+            try:
+                require_arguments(cls, args, kwargs)
+            except TypeError as error:
+                raise shortened(error) from None
+        return super().__new__(cls)
 
     def __init__(
         self,

@@ -507,7 +507,12 @@ class BaseModule:
 
 
 def described(given: Shapes) -> list[DataDesc]:
-    """Descriptions from descriptions or tuples of their arguments."""
+    """Descriptions from descriptions or tuples of their arguments. Raises TypeError for others."""
+    for desc in given:
+        if not isinstance(desc, tuple):  # as DataDesc is
+            raise TypeError(
+                f"shapes are a list of names with shapes, [('data', (2, 3))], got {given!r}"
+            )
     return [desc if isinstance(desc, DataDesc) else DataDesc(*desc) for desc in given]
 
 

@@ -19,7 +19,7 @@ from .._core.shapes import partial_shape
 from .._core.timeline import PLACE, TIMELINE
 from .._core.types import FLOAT32, DType, Sizes, require_dims
 from ..context import Context, current_context
-from ..errors import MXNetError
+from ..errors import AttributeValueError, MXNetError
 from ..ops.casting import convert
 from ..ops.registry import lookup
 from .calls import require_sizes
@@ -234,7 +234,10 @@ def _constant(
     shape: Sizes, value: float, ctx: Context | None, dtype: DType | None, out: NDArray | None
 ) -> NDArray:
     if out is None:
-        require_sizes([partial_shape(_sizes(shape))])
+        sizes = _sizes(shape)
+        if any(not isinstance(size, (int, np.integer)) or size < -1 for size in sizes):
+            raise AttributeValueError(f"a shape consists of integers of at least 0, got {shape!r}")
+        require_sizes([partial_shape(sizes)])
     return full(shape, value, ctx, dtype, out)
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from .._core.errstate import quiet
+from .._core.frames import shortened
 from .._core.lazy import Late, other_names
 from .._core.recording import FLAGS
 from .._core.shapes import is_np_shape
@@ -92,7 +93,7 @@ class DenseArray:
             return restore_memory(self)
         usual = f"{type(self).__name__!r} object has no attribute {name!r}"
         usual += other_names.way(name, "ARRAYS")
-        raise AttributeError(usual, name=name, obj=self)
+        raise shortened(AttributeError(usual, name=name, obj=self))
 
     # Programs call this before they write to a slice, to learn whether it is a view.
     _basic_indexing_slice_is_contiguous = staticmethod(slice_is_contiguous)

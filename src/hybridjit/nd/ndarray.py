@@ -502,7 +502,9 @@ def _no_array(found: object) -> str:
 
 
 def _way_for_symbol(found: object) -> str:
-    """The way out for a symbol of a traced block; "" for something else."""
+    """The way out for a symbol of a traced block, or a parameter; "" for something else."""
+    if hasattr(found, "grad_req"):
+        return ": hybrid_forward takes it as the argument of its name; elsewhere write w.data()"
     is_symbol = hasattr(found, "list_arguments")
     return ": hybrid_forward takes operators from F, as F.relu" if is_symbol else ""
 
@@ -552,7 +554,12 @@ def _written(op: OpDef, results: list[NDArray], out: Any, attrs: Attrs) -> Any:
 
 
 def _binary(
-    array_op: str, scalar_op: str, reversed_op: str, plain: Callable[..., Number], doc: str
+    name: str,
+    array_op: str,
+    scalar_op: str,
+    reversed_op: str,
+    plain: Callable[..., Number],
+    doc: str,
 ) -> Callable[..., Any]:
     """Function of a Python operator: arrays broadcast, a number becomes an attribute."""
 
@@ -574,6 +581,7 @@ def _binary(
         except Exception as error:
             raise shortened(error)
 
+    function.__name__ = function.__qualname__ = name
     function.__doc__ = f"{doc}\n\n{_OPERANDS}"
     return function
 
@@ -619,7 +627,7 @@ def _one_of(lhs: object, rhs: object) -> bool:
 
 
 def _symmetric(word: str, plain: Callable[..., Number], doc: str) -> Callable[..., Any]:
-    return _binary(f"broadcast_{word}", f"_{word}_scalar", f"_{word}_scalar", plain, doc)
+    return _binary(word, f"broadcast_{word}", f"_{word}_scalar", f"_{word}_scalar", plain, doc)
 
 
 def _comparing(
@@ -628,15 +636,27 @@ def _comparing(
     def as_number(lhs: object, rhs: object) -> int:
         return int(plain(lhs, rhs))
 
-    return _binary(f"broadcast_{word}", f"_{word}_scalar", f"_{mirrored}_scalar", as_number, doc)
+    return _binary(
+        word, f"broadcast_{word}", f"_{word}_scalar", f"_{mirrored}_scalar", as_number, doc
+    )
 
 
-add = _binary("broadcast_add", "_plus_scalar", "_plus_scalar", operator.add, "lhs + rhs")
-subtract = _binary("broadcast_sub", "_minus_scalar", "_rminus_scalar", operator.sub, "lhs - rhs")
-multiply = _binary("broadcast_mul", "_mul_scalar", "_mul_scalar", operator.mul, "lhs * rhs")
-divide = _binary("broadcast_div", "_div_scalar", "_rdiv_scalar", operator.truediv, "lhs / rhs")
-modulo = _binary("broadcast_mod", "_mod_scalar", "_rmod_scalar", operator.mod, "lhs % rhs")
-power = _binary("broadcast_power", "_power_scalar", "_rpower_scalar", operator.pow, "base ** exp")
+add = _binary("add", "broadcast_add", "_plus_scalar", "_plus_scalar", operator.add, "lhs + rhs")
+subtract = _binary(
+    "subtract", "broadcast_sub", "_minus_scalar", "_rminus_scalar", operator.sub, "lhs - rhs"
+)
+multiply = _binary(
+    "multiply", "broadcast_mul", "_mul_scalar", "_mul_scalar", operator.mul, "lhs * rhs"
+)
+divide = _binary(
+    "divide", "broadcast_div", "_div_scalar", "_rdiv_scalar", operator.truediv, "lhs / rhs"
+)
+modulo = _binary(
+    "modulo", "broadcast_mod", "_mod_scalar", "_rmod_scalar", operator.mod, "lhs % rhs"
+)
+power = _binary(
+    "power", "broadcast_power", "_power_scalar", "_rpower_scalar", operator.pow, "base ** exp"
+)
 maximum = _symmetric("maximum", max, "The larger of the two.")
 minimum = _symmetric("minimum", min, "The smaller of the two.")
 equal = _comparing("equal", "equal", operator.eq, "1 where lhs == rhs, else 0.")

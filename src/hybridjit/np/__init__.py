@@ -9,6 +9,7 @@ from typing import Any
 import numpy as _onp
 
 from .._core.lazy import arrived as _arrived
+from ..errors import missing_attribute as _missing_attribute
 from ..ops.numpy_api.functions import Functions as _Functions
 from ..ops.numpy_api.functions import bound as _bound
 from . import fallback as _fallback
@@ -72,7 +73,7 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    raise _missing_attribute(__name__, name, __all__, "NUMPY")
 
 
 _arrived(__name__)

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from ..errors import missing_attribute as _missing_attribute
 from ..ops.numpy_api.functions import bound
 from ..ops.numpy_api.products import Linalg
 from .fallback import linalg_functions
@@ -17,4 +18,4 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    raise _missing_attribute(__name__, name, __all__)

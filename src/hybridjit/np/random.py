@@ -3,6 +3,7 @@
 from typing import Any
 
 from .._core.lazy import Late
+from ..errors import missing_attribute as _missing_attribute
 from ..ops.numpy_api.draws import Draws
 from ..ops.numpy_api.functions import bound
 from ..ops.numpy_api.later import LaterDraws
@@ -39,4 +40,4 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    raise _missing_attribute(__name__, name, __all__)

@@ -19,8 +19,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from .._core.frames import shortened
-from .._core.lazy import Late, other_names
-from ..errors import did_you_mean
+from .._core.lazy import Late
+from ..errors import missing_attribute
 from .attrs import IGNORED, Attr, attr_text
 from .record import OpDef
 from .registry import all_names, find, lookup
@@ -146,11 +146,7 @@ def attach(module: ModuleType, functions: Functions) -> None:
                 except AttributeError:
                     if name.startswith("_"):
                         raise
-            usual = f"module {module.__name__!r} has no attribute {name!r}"
-            hint = ""
-            if not name.startswith("_"):
-                hint = other_names.way(name, "OPERATORS") or did_you_mean(name, dir(module))
-            raise AttributeError(usual + hint, name=name, obj=module)
+            raise missing_attribute(module.__name__, name, others="OPERATORS")
         setattr(module, name, functions[name])
         return functions[name]
 

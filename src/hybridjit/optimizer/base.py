@@ -119,6 +119,12 @@ class Optimizer:
             if isinstance(value, str):
                 raise TypeError(f"{name} of {type(self).__name__} is a number, got {value!r}")
         self.rescale_grad = rescale_grad
+        if lr_scheduler is not None and not callable(lr_scheduler):
+            raise TypeError(
+                "lr_scheduler is a function of the number of updates, such as "
+                f"mx.lr_scheduler.FactorScheduler(1000, 0.9), got {lr_scheduler!r}; "
+                "learning_rate is a number"
+            )
         self.lr_scheduler = lr_scheduler
         if lr_scheduler is None and learning_rate is None:
             learning_rate = 0.01

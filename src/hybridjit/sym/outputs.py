@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NoReturn, TypeVar
 
 from .._core.config import config
-from .._core.frames import is_called_by_program, warn
+from .._core.frames import is_called_by_program, shortened, warn
 from .._core.lazy import other_names
 from ..errors import MXNetError
 from ..ir.node import HIDDEN_KEYS, Node, Output, annotate, topological
@@ -20,6 +20,16 @@ Self = TypeVar("Self", bound="Outputs")
 # Values of the attribute __storage_type__.
 STORAGE_CODES = {"default": "0", "row_sparse": "1", "csr": "2"}
 _VALUES_ONLY = frozenset({"shape", "dtype", "size", "ndim", "context", "ctx", "T", "stype", "grad"})
+
+_AT_RUN_TIME = (
+    "operators can use them at run time (shape_array, reshape with 0 and -1, slice_like, "
+    "reshape_like)"
+)
+_INSTEAD = {
+    **dict.fromkeys(("context", "ctx"), "make arrays beside it by F.zeros_like(x), F.ones_like(x)"),
+    "dtype": "x.astype('float32') makes a known one",
+    "grad": "gradients belong to arrays and parameters",
+}
 
 
 class Outputs:
@@ -100,11 +110,9 @@ class Outputs:
         if not has_values:
             message += other_names.way(name, "ARRAYS")
         if has_values:
-            message += (
-                ": a traced block has not computed values; operators can use them "
-                "at run time (shape_array, reshape with 0 and -1, slice_like, reshape_like)"
-            )
-        raise AttributeError(message)
+            way = _INSTEAD.get(name, _AT_RUN_TIME)
+            message += f": a traced block has not computed values; {way}"
+        raise shortened(AttributeError(message))
 
     def __copy__(self: Self) -> Self:
         return type(self)(self.outputs)

@@ -333,7 +333,12 @@ def _no_symbol(found: object) -> str:
 
 
 def _constant(found: Any) -> str:
-    """The text for an array in a traced block."""
+    """The text for an array or a parameter in a traced block."""
+    if hasattr(found, "grad_req"):
+        return (
+            f"a {type(found).__name__}: hybrid_forward takes a parameter as the argument of its "
+            "name"
+        )
     return (
         f"a {type(found).__name__} of shape {found.shape}: a block makes a constant by "
         "self.params.get_constant(name, array), and hybrid_forward takes it by its name"

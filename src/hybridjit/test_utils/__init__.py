@@ -6,6 +6,7 @@ import numpy as np
 
 from .._core.lazy import arrived as _arrived
 from ..context import Context, current_context, set_default_context
+from ..errors import missing_attribute as _missing_attribute
 from ..nd import array
 from ..sym import Symbol
 from ..util import getenv, setenv, use_np
@@ -191,7 +192,7 @@ def __getattr__(name: str) -> object:
         return getattr(_import_module(".sparse_examples", __name__), name)
     if name == "rnd":
         return np.random
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    raise _missing_attribute(__name__, name, __all__)
 
 
 _arrived(__name__)

@@ -247,15 +247,19 @@ def _work(
             _answer(pipe, make, task)
 
 
+def _traceback(error: BaseException) -> str:
+    """The lines of a traceback, without notes: the exception has them in the other process too."""
+    said = traceback.TracebackException.from_exception(error)
+    said.__notes__ = None  # type: ignore[attr-defined]
+    return "".join(said.format()).rstrip()
+
+
 def _answer(pipe: connection.Connection, make: Make, task: Callable[[], Sequence[int]]) -> None:
     """Send the batch, or the exception and its traceback."""
     try:
         is_made, answer = True, laid_out(make(task()))
     except BaseException as error:
-        is_made, answer = (
-            False,
-            laid_out((portable(error), "".join(traceback.format_exception(shortened(error))))),
-        )
+        is_made, answer = False, laid_out((portable(error), _traceback(shortened(error))))
     try:
         post(pipe, is_made, answer)
     except MXNetError as error:

@@ -25,7 +25,8 @@ class WorkerTraceback(Exception):
     """Traceback of an exception in a worker, as the cause of the raised exception."""
 
     def __str__(self) -> str:
-        return f"\n{self.args[0]}"
+        text = self.args[0].removeprefix("Traceback (most recent call last):\n")
+        return f"in a worker process\n{text}"
 
 
 class Ticket:

@@ -60,4 +60,6 @@ def product(F: ModuleType, x: Tensor, y: Tensor) -> Tensor:
 
 def reshape_like(F: ModuleType, x: Tensor, other: Tensor) -> Tensor:
     """``x`` in the shape of ``other``, which has the same number of elements."""
+    if isinstance(x, numeric_types):
+        raise AttributeError(f"a loss takes arrays, got {x!r}: pass nd.array(x)")
     return x.reshape(other.shape) if F is nd else F.reshape_like(x, other)

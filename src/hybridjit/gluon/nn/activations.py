@@ -33,10 +33,10 @@ class Activation(HybridBlock):
 
     def __init__(self, activation: str, **kwargs: Unpack[BlockArgs]) -> None:
         if not isinstance(activation, str):
-            raise TypeError(
-                f"activation must be a name such as 'relu', got {activation!r}: "
-                "add other layers to the network after this one"
-            )
+            way = "add other layers to the network after this one"
+            if isinstance(activation, int):  # Dense(64, 10) in the order of other libraries
+                way = "the number of inputs follows from the data, or is in_units"
+            raise TypeError(f"activation must be a name such as 'relu', got {activation!r}: {way}")
         self._act_type = activation
         super().__init__(**kwargs)
 

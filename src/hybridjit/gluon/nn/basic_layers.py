@@ -6,7 +6,7 @@ from collections.abc import Callable
 from types import ModuleType
 
 from ... import nd, sym
-from ...errors import is_of_call
+from ...errors import did_you_mean, is_of_call
 from ..block import Block
 from ..hybrid_block import HybridBlock
 from ..naming import BlockArgs
@@ -344,7 +344,8 @@ def _function(function: str | Function, where: str, *modules: ModuleType) -> Fun
     """
     if isinstance(function, str):
         assert all(hasattr(module, function) for module in modules), (
-            f"Function name {function} is not found in {where}."
+            f"Function name {function} is not found in {where}"
+            f"{did_you_mean(function, dir(modules[0]))}"
         )
         return getattr(modules[0], function)
     if callable(function):

@@ -27,7 +27,12 @@ class _Chain(Block):
 
     def __getitem__(self, key: int | slice) -> Block:
         """A child; for a slice a new container with the same class and prefix."""
-        found = list(self._children.values())[key]
+        layers = list(self._children.values())
+        try:
+            found = layers[key]
+        except IndexError:
+            count = len(layers)
+            raise IndexError(f"list index out of range: {key} for {count} layers") from None
         if not isinstance(found, list):
             return found
         part = type(self)(prefix=self.prefix)

@@ -13,8 +13,9 @@ import numpy as np
 
 from ... import initializer
 from ..._core.frames import public
+from ..._core.lazy import Late
 from ...context import Context
-from ...errors import ModelFormatError, did_you_mean
+from ...errors import MissingFileError, ModelFormatError, did_you_mean
 from ...formats.mxnet import params as params_file
 from ...nd import NDArray
 from ...nd.storage import together_written
@@ -26,9 +27,13 @@ from .single import Fresh, Parameter
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
+    from ...formats import model_files
+else:
+    model_files = Late("...formats.model_files", __package__)  # needed only for an error
+
 _SAME_PREFIX = (
     "Please make sure source and target networks have the same prefix: the constructor's argument "
-    "prefix sets it, and hybridjit.load reads a graph together with its parameters."
+    "prefix sets it, {}and hybridjit.load reads a graph together with its parameters."
 )
 
 
@@ -267,11 +272,12 @@ class ParameterDict:
             restore_prefix + re.sub("^(arg|aux):", "", name): value
             for name, value in param_dict.items()
         }
+        names = self.keys()
         if not allow_missing:
-            for name in self.keys():
+            for name in names:
                 assert name in arrays, (
                     f"Parameter '{name[len(restore_prefix) :]}' is missing in {source}, which "
-                    f"contains parameters: {brief_names(arrays)}. {_SAME_PREFIX}"
+                    f"contains parameters: {brief_names(arrays)}. {self._advice(arrays)}"
                 )
         for name, value in arrays.items():
             if name in self._params:
@@ -279,9 +285,18 @@ class ParameterDict:
                 continue
             assert ignore_extra, (
                 f"Parameter '{name[len(restore_prefix) :]}' loaded from {source} is not present in "
-                f"ParameterDict, choices are: {brief_names(self.keys())}. Set ignore_extra to True "
-                f"to ignore. {_SAME_PREFIX}"
+                f"ParameterDict, choices are: {brief_names(names)}. Set ignore_extra to True to "
+                f"ignore. {self._advice(arrays)}"
             )
+
+    def _advice(self, given: Iterable[str]) -> str:
+        """The way out for names that differ, with the prefix if they differ in it alone."""
+        own, stored = self._prefix, set(given)
+        rests = [name.removeprefix(own) for name in self]
+        starts = {name.removesuffix(rest) for rest in rests[:1] for name in stored}
+        found = [start for start in starts if {start + rest for rest in rests} == stored]
+        hint = f"here prefix={found[0]!r} instead of {own!r}, " if found else ""
+        return _SAME_PREFIX.format(hint)
 
     def _check_restore_prefix(self, restore_prefix: str) -> None:
         for name in self.keys():
@@ -325,9 +340,13 @@ def _merged_sizes(a: Sequence[int], b: Sequence[int]) -> tuple[int, ...] | None:
 def named_arrays(filename: str) -> dict[str, Fresh]:
     """The arrays of a parameter file by name; empty for an empty file.
 
-    Raises ModelFormatError for a file whose arrays have no names.
+    Raises MissingFileError with the nearest name in the folder, and ModelFormatError for a file
+    whose arrays have no names.
     """
-    arrays = params_file.load(filename)
+    try:
+        arrays = params_file.load(filename)
+    except MissingFileError as error:
+        raise MissingFileError(f"{error}{model_files.near_parameters(filename)}") from None
     if not arrays:
         return {}
     if not isinstance(arrays, dict):

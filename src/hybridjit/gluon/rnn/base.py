@@ -15,7 +15,7 @@ from ..hybrid_block import HybridBlock
 from ..parameter import ParameterDict
 from ..structure import Nested
 from ..types import Tensor
-from .gates import StateInfo, States, Step, Steps, activated, plain
+from .gates import StateInfo, States, Step, Steps, activated, initial_state, plain
 from .sequences import formed, last_states, masked
 
 
@@ -49,7 +49,7 @@ class RecurrentCell(Block):
         for info in self.state_info(batch_size):
             self._init_counter += 1
             name = f"{self._prefix}begin_state_{self._init_counter}"
-            states.append(func(name=name, **{**info, **kwargs}))
+            states.append(initial_state(func, name, {**info, **kwargs}, batch_size))
         return states
 
     def _require_unmodified(self) -> None:

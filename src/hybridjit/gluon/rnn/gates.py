@@ -12,6 +12,7 @@ from functools import partial
 from types import ModuleType
 from typing import Any, TypeVar
 
+from ...errors import ShapeError
 from ...nd import NDArray
 from ...sym import Symbol
 from ..nn import LeakyReLU
@@ -146,3 +147,14 @@ def activated(F: ModuleType, x: Tensor, activation: Any, **kwargs: object) -> An
 def activation_of(F: ModuleType, activation: object) -> Activation:
     """``activated`` as a function of x."""
     return lambda x, **kwargs: activated(F, x, activation, **kwargs)
+
+
+def initial_state(
+    func: Callable[..., Tensor], name: str, info: StateInfo, batch_size: int
+) -> Tensor:
+    """The state that ``func`` makes of this description. Raises ShapeError without a batch size."""
+    try:
+        return func(name=name, **info)
+    except ShapeError as error:
+        way = "" if batch_size else "; write begin_state(batch_size=N)"
+        raise ShapeError(f"{error}{way}") from None

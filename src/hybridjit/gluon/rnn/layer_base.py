@@ -17,7 +17,7 @@ from ..parameter import Parameter
 from ..structure import Nested
 from ..types import DType, Init, Tensor, Unpack
 from .composed_cells import BidirectionalCell, DropoutCell, HybridSequentialRNNCell
-from .gates import StateInfo, States
+from .gates import StateInfo, States, initial_state
 
 _NAME = re.compile(r"(l|r)(\d+)_(i2h|h2h|h2r)_(weight|bias)\Z")
 
@@ -160,7 +160,7 @@ class _RNNLayer(HybridBlock):
     ) -> States:
         """The initial states, made by ``func(name=..., shape=..., **kwargs)``."""
         return [
-            func(name=f"{self.prefix}h0_{i}", **{**info, **kwargs})
+            initial_state(func, f"{self.prefix}h0_{i}", {**info, **kwargs}, batch_size)
             for i, info in enumerate(self.state_info(batch_size))
         ]
 

@@ -10,7 +10,7 @@ from typing import NoReturn
 import numpy as np
 
 from ..._core.types import FLOAT32, Shape, TensorType, shape_text
-from ...errors import AttributeValueError, ShapeError
+from ...errors import AttributeValueError, DTypeError, ShapeError
 from ..building import Builder, X
 from ..casting import widened
 from ..elementwise.binary import DIVIDE, SUBTRACT
@@ -18,7 +18,7 @@ from ..elementwise.element_type import cast
 from ..gradient import NoGradientError
 from ..record import Traits
 from ..registry import register
-from ..rules import forward, require_float
+from ..rules import forward
 from ..tensor.movement import REVERSE
 from ..tensor.primitives import part, transpose
 from .interpolation import METHODS, resample
@@ -67,7 +67,11 @@ def _infer_normalize(
 ) -> TensorType:
     """Like the data, (..., C, H, W)."""
     _check_image(data)
-    require_float("_image_normalize", data)
+    if data.dtype is not None and data.dtype.kind != "f":
+        raise DTypeError(
+            f"_image_normalize takes floating types, got {data.dtype.name}: ToTensor() before it "
+            "makes float32 of pictures in bytes"
+        )
     channels = data.dims[-3]
     if channels not in (1, 3):
         raise ShapeError(f"_image_normalize needs 1 or 3 channels on axis -3, got {channels}")

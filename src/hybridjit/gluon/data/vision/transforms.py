@@ -68,6 +68,9 @@ class Compose(Sequential):
 
     def __init__(self, transforms: Sequence[Step]) -> None:
         super().__init__()
+        if callable(transforms):
+            name = type(transforms).__name__
+            raise AttributeError(f"transforms is a list, got {name}: write Compose([{name}()])")
         self._transforms = list(transforms)
         self.add(*(step for step in self._transforms if isinstance(step, Block)))
 
