@@ -39,13 +39,14 @@ def cases() -> Iterator[tuple[str, Case]]:
                 )
     for shape in ((3, 400), (5, 83), (1, 16)):
         for k, ascending in ((1, True), (2, False)):
-            x = rng.integers(-9, 9, shape).astype(np.float32)
-            x[0, 3] = np.nan
-            both = {"axis": -1, "ret_typ": "both", "dtype": np.dtype("int32")}
-            yield (
-                f"topk {shape} {k}",
-                lambda x=x, k=k, a=ascending, b=both: joined(topk(x, k=k, is_ascend=a, **b)),
-            )
+            for dtype in ("float32", "float64", "int32", "int64", "uint8"):
+                x = rng.integers(0, 9, shape).astype(dtype)
+                x[0, 3] = 255 if x.dtype.kind in "iu" else np.nan
+                both = {"axis": -1, "ret_typ": "both", "dtype": np.dtype("int32")}
+                yield (
+                    f"topk {dtype} {shape} {k}",
+                    lambda x=x, k=k, a=ascending, b=both: joined(topk(x, k=k, is_ascend=a, **b)),
+                )
     yield from losses(rng)
     yield from samples(rng)
     yield from bins(rng)

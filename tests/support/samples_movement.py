@@ -273,6 +273,9 @@ def orders() -> None:
     add("topk", long.T, k=3, axis=0, ret_typ="mask")
     add("_ordered", (3, 7), k=4, is_ascend=False)
     add("_ordered", long, k=30, is_ascend=True)
+    for dtype in ("int32", "int64"):
+        add("_ordered", (3, 70), k=70, is_ascend=False, dtype=dtype)
+    add("topk", (3, 7), k=2, ret_typ="both", dtype="float16")
     add("topk", (3, 7), k=0, axis=0, dtype_="int32", dtype="uint8")
     bad("topk", (3, 7), error=ShapeError, says="top 8 of 7", k=8)
     for name in ("sort", "argsort"):

@@ -15,19 +15,25 @@ import warnings
 import numpy as np
 
 warnings.filterwarnings("ignore")
+FLOATS = {"h": "float16", "f": "float32", "d": "float64"}
 mx = importlib.import_module(sys.argv[1])
 
 
 def operand(text, rng):
-    """An array from ``KIND SHAPE`` such as ``f 32x100``, ``u8 480x640x3`` or ``i10 4x7``."""
+    """An array from ``KIND SHAPE`` such as ``f 32x100``, ``u8 480x640x3`` or ``i10 4x7``.
+
+    ``h`` is float16, ``d`` float64, ``s8`` int8.
+    """
     kind, _, size = text.partition(" ")
     shape = tuple(int(n) for n in size.split("x"))
-    if kind == "f":
-        return mx.nd.array(rng.standard_normal(shape), dtype="float32")
+    if kind in FLOATS:
+        return mx.nd.array(rng.standard_normal(shape), dtype=FLOATS[kind])
     if kind == "p":  # between 0.1 and 0.9
         return mx.nd.array(rng.uniform(0.1, 0.9, shape), dtype="float32")
     if kind == "u8":
         return mx.nd.array(rng.integers(0, 256, shape), dtype="uint8")
+    if kind == "s8":
+        return mx.nd.array(rng.integers(-128, 128, shape), dtype="int8")
     if kind == "spd":  # matrices with a Cholesky factor
         draws = rng.standard_normal(shape)
         return mx.nd.array(draws @ draws.swapaxes(-1, -2) + shape[-1] * np.eye(shape[-1]))
@@ -78,7 +84,7 @@ def call_of(request):
     if not request["backward"]:
         return lambda: waited(net(*arrays))
     for array in arrays:
-        if array.dtype == np.float32:
+        if np.dtype(array.dtype).kind == "f":
             array.attach_grad()
 
     def train():

@@ -37,6 +37,8 @@ TYPES_OF = {
     "float64": ElementTypes("float64", "float64", "float64"),
     "float16": ElementTypes("float16", "float32", "float32"),
     "bfloat16": ElementTypes("bfloat16", "float32", "float32"),
+    "int32": ElementTypes("int32", "int32", "int32"),
+    "int64": ElementTypes("int64", "int64", "int64"),
 }
 # A lane holds two numbers that are adjacent in a sum: one instruction multiplies both.
 PAIRS = ElementTypes("bfloat16", "bfloat16_pair", "float32")
@@ -47,6 +49,8 @@ OF_BYTES = ElementTypes("uint8", "uint8", "uint8")
 _BYTES = {
     "float64": 8,
     "float32": 4,
+    "int64": 8,
+    "int32": 4,
     "float16": 2,
     "bfloat16": 2,
     "bfloat16_pair": 4,

@@ -60,7 +60,7 @@ def kernel_types(op: OpDef) -> tuple[str, ...]:
     if kind in ("host", "constant") or op.traits.parts_on_host:
         return ()
     found = KIND_NAMED.get(kind)
-    in_floats = found.in_floats or found.of_floats if found else op.traits.parts_in_floats
+    in_floats = found.in_floats if found else op.traits.parts_in_floats
     if not in_floats:
         return ("all",)
     return (*(t.name for t in STORED), *(("float16",) if op.traits.in_single else ()))

@@ -21,6 +21,7 @@ from ..ops.quantized import INTEGER_DENSE, UINT8, has_kernel
 from ..ops.rules import reduced_axes
 from ..ops.sequence.rnn_steps import RNN_ROUNDED_STEPS
 from ..ops.tensor.by_index import ADD_AT
+from ..ops.tensor.ordering import SORTED
 from .building import is_canonical
 from .graph import Graph, Value
 
@@ -44,7 +45,6 @@ class KernelKind:
     takes     ``takes(value, graph)``: whether its kernel computes the value as it is written, if
               its operator names this kind and has no further expansion, and no array is empty
     in_floats  whether all operands and results have one of the types in ``STORED``
-    of_floats  whether all operands have, with results of any type
     reads     the layouts in which it reads the anchor's operands
     reads_narrow  whether the anchor's float32 operands may be stored as bfloat16
     reads_alike   then, whether its first two operands must have the same stored type
@@ -58,7 +58,6 @@ class KernelKind:
     name: str
     takes: Callable[[Value, Graph], bool] = lambda value, graph: True
     in_floats: bool = True
-    of_floats: bool = False
     reads: Reads = Reads.FORWARD
     reads_narrow: bool = False
     reads_alike: bool = False
@@ -79,8 +78,6 @@ def kind_of(value: Value, graph: Graph) -> KernelKind:
     if any(d == 0 for t in (*value.types, *(u.type for u in value.inputs)) for d in t.dims):
         return HOST
     if kind.in_floats and not any(is_in(dtype, value) for dtype in STORED):
-        return HOST
-    if kind.of_floats and any(use.type.dtype not in STORED for use in value.inputs):
         return HOST
     return kind if is_canonical(value) and kind.takes(value, graph) else HOST
 
@@ -121,6 +118,10 @@ def _reduces(value: Value, graph: Graph) -> bool:
     attrs, ndim = value.attrs, value.inputs[0].type.ndim
     axis, exclude = attrs.get("axis"), attrs.get("exclude", False)
     return "axis" not in attrs or bool(reduced_axes(ndim, axis, exclude))
+
+
+def _has_keys(value: Value, graph: Graph) -> bool:
+    return value.inputs[0].type.dtype in SORTED
 
 
 def _is_channels_last(value: Value, graph: Graph) -> bool:
@@ -259,7 +260,7 @@ KINDS = (
     KernelKind("byte_norm", in_floats=False, reads=Reads.PACKED, ends_in_bytes=_has_plain_rows),
     KernelKind("lrn", reads=Reads.PACKED),
     KernelKind("suppress", _suppresses, reads=Reads.PACKED),
-    KernelKind("order", in_floats=False, of_floats=True, reads=Reads.PACKED),
+    KernelKind("order", _has_keys, in_floats=False, reads=Reads.PACKED),
     KernelKind("detect", reads=Reads.PACKED),
     KernelKind("propose", reads=Reads.PACKED),
     KernelKind("recurrent", _multiplies_parameters),

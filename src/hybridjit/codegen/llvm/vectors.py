@@ -15,6 +15,7 @@ from .types import (
     I8,
     I16,
     I32,
+    I64,
     PTR,
     VOID,
     Pointer,
@@ -33,6 +34,8 @@ _HALVES = {
     8: "llvm.x86.avx2.pmadd.wd",
     16: "llvm.x86.avx512.pmaddw.d.512",
 }
+# Lanes of other types than f32; vectors of bytes and of pairs are loaded as their own types.
+_LANES: dict[str, Type] = {"float64": F64, "int32": I32, "int64": I64}
 # Cost of loading one element separately, which may be on another page.
 _FAR = 30
 
@@ -59,7 +62,7 @@ class VectorBuilder(IndexBuilder):
 
     A vector has the same number of lanes for any element type, so that values of several types
     combine lane by lane; LLVM splits a vector that exceeds one register. Memory holds ``element``,
-    f32 or the target's f64, unless another type is given.
+    that of the target's lanes, unless another type is given.
     """
 
     def __init__(self, function: ir.Function, target: Target) -> None:
@@ -67,7 +70,7 @@ class VectorBuilder(IndexBuilder):
         self.target = target
         self.lanes = target.lanes
         self.dtype = target.element.computed
-        self.element = F64 if self.dtype == "float64" else F32
+        self.element = _LANES.get(self.dtype, F32)
         # Instructions beyond those written (repetitions in loops): as a rule, and at most.
         self._repeated = 0
         self._most_repeated = 0

@@ -23,9 +23,14 @@ Numbers: TypeAlias = "FloatMath | integer.IntegerMath"
 
 def numbers_of(b: LoopBuilder, like: Value, dtype: str) -> Numbers:
     """Arithmetic on held values of an element type."""
-    if not dtype.startswith("float"):
+    if is_integer(dtype):
         return integer.IntegerMath(b, like, np.dtype(dtype))
     return float_numbers_of(b, like, dtype)
+
+
+def is_integer(dtype: str) -> bool:
+    """Whether elements of this type are integers."""
+    return not dtype.startswith("float")
 
 
 def float_numbers_of(b: LoopBuilder, like: Value, dtype: str) -> FloatMath:

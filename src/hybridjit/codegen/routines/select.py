@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..._core.frozen import dataclass
-from ..._core.target import SINGLE, ElementTypes
+from ..._core.target import TYPES_OF, ElementTypes
 from ..kinds.parts.arguments import Arguments
 from ..kinds.parts.selection import FEW, selection_of
 from ..llvm.builder import LoopBuilder
@@ -17,8 +17,12 @@ class SelectSpec(KernelSpec):
 
     most: int
     ascending: bool
-    element: ElementTypes = SINGLE
+    dtype: str
     kind = "select"
+
+    @property
+    def element(self) -> ElementTypes:  # type: ignore[override]
+        return TYPES_OF[self.dtype]
 
 
 def emit_select(b: LoopBuilder, spec: SelectSpec, args: Arguments) -> None:

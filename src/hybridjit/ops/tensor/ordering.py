@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..._core.types import FLOAT32, INT64, TensorType, product
+from ..._core.types import FLOAT32, FLOAT64, INT32, INT64, TensorType, product
 from ...errors import ShapeError
 from .. import native
 from ..algebra import as_shape
@@ -35,6 +35,9 @@ _LONG_ROW = 1024
 # Maximal count for selection by machine code, and minimal ratio of row length to count: 8 for
 # short lists, 16 for the others.
 _MOST, _FEW, _LONG = 256, 32, 8
+# Element types that machine code sorts, and those by which it sorts others: exact conversions.
+SORTED = (FLOAT32, FLOAT64, INT32, INT64)
+_SORTED_AS = {np.dtype("float16"): FLOAT32, np.dtype("uint8"): INT32, np.dtype("int8"): INT32}
 _ARG = "axis:int?=None keepdims:bool=False"
 
 
@@ -146,14 +149,15 @@ def _selected(data: np.ndarray, axis: int, is_ascend: bool, count: int) -> np.nd
     """Indices selected by machine code; None if NumPy must select."""
     size = data.shape[axis]
     ratio = _LONG if count <= _FEW else 2 * _LONG
-    if data.dtype != FLOAT32 or not 0 < count <= _MOST or size < ratio * count:
+    dtype = _SORTED_AS.get(data.dtype, data.dtype)
+    if dtype not in SORTED or not 0 < count <= _MOST or size < ratio * count:
         return None
-    run = native.routine("select", count, is_ascend, size=data.size)
+    run = native.routine("select", count, is_ascend, dtype.name, size=data.size)
     if run is None:
         return None
-    lines = np.ascontiguousarray(np.moveaxis(data, axis, -1))
+    lines = np.ascontiguousarray(np.moveaxis(data, axis, -1), dtype)
     best = np.empty((*lines.shape[:-1], count), INT64)
-    run([lines, np.empty(best.shape, FLOAT32), best], [best.size // count, size])
+    run([lines, np.empty(best.shape, dtype), best], [best.size // count, size])
     return np.moveaxis(best, -1, axis)
 
 
@@ -246,12 +250,14 @@ def _in_order(
 ) -> tuple[X, X] | None:
     """Values and indices (int64) of the first ``count`` along an axis; None without a kernel."""
     t = g.type(data)
-    if not t.size:
+    dtype = _SORTED_AS.get(t.dtype, t.dtype)
+    if not t.size or dtype not in SORTED:
         return None
     lined, place = _lined_up(t.dims, axis)
     size, last = lined[place], len(lined) - 1
     order = (*(i for i in range(len(lined)) if i != place), place)
-    lines = data if axis is not None else reshape(g, data, lined, at="flat")
+    lines = data if dtype == t.dtype else g.op(CAST, data, at="keys", dtype=dtype)
+    lines = lines if axis is not None else reshape(g, lines, lined, at="flat")
     if place != last:
         lines = transpose(g, lines, order, at="lines")
     outer = tuple(lined[i] for i in order[:-1])
@@ -264,7 +270,10 @@ def _in_order(
     if place != last:
         back = tuple(map(order.index, range(len(order))))
         shaped = [transpose(g, x, back, at=f"{at}_back") for x, at in zip(shaped, whole)]
-    return shaped[0], shaped[1]
+    values, places = shaped
+    if dtype != t.dtype:
+        values = g.op(CAST, values, at="values", dtype=t.dtype)
+    return values, places
 
 
 def _topk_parts(
@@ -369,7 +378,6 @@ TOPK = register(
     grad=_grad_topk,
     expand=_topk_parts,
     traits=Traits(
-        parts_in_floats=True,
         total_outputs=lambda ret_typ, **attrs: 2 if ret_typ == "value" else 1,
         unread=(1,),
         stops=lambda attrs: (0,) if attrs["ret_typ"] in ("indices", "mask") else (),
@@ -405,7 +413,7 @@ register(
     ref=sort,
     grad=_grad_sort,
     expand=_sort_parts,
-    traits=Traits(parts_in_floats=True, total_outputs=2),
+    traits=Traits(total_outputs=2),
     outputs=("output0",),
     doc="Elements sorted along an axis; flattened if axis is None.",
 )
@@ -421,6 +429,5 @@ register(
     ref=argsort,
     grad=none_at_all,
     expand=_argsort_parts,
-    traits=Traits(parts_in_floats=True),
     doc="Indices that sort the elements along an axis; the sort is stable.",
 )

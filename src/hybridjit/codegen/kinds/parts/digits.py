@@ -6,24 +6,28 @@ from collections.abc import Callable
 
 from ...llvm.builder import LoopBuilder
 from ...llvm.indices import Index
-from ...llvm.types import I32, I64, Value, constant_of
-from ...math.numbers import float_numbers_of
+from ...llvm.types import I32, I64, Value, byte_count, constant_of
+from ...math.numbers import float_numbers_of, is_integer
 
 DIGITS = 256  # values of a digit of eight bits; 8 is 2**3
 
 
 def key_of(b: LoopBuilder, x: Value, dtype: str, ascending: bool) -> Value:
-    """An integer key of a float; zeros of either sign are equal, NaN is the largest."""
-    is_double = dtype == "float64"
-    kind, bits = (I64, 64) if is_double else (I32, 32)
+    """An unsigned key of a number; zeros of either sign are equal, NaN is the largest."""
+    kind = I64 if byte_count(b.element) == 8 else I32
+    top = constant_of(kind, 1 << (kind.width - 1))
+    if is_integer(dtype):
+        key = b.b.xor(x, top)
+        key = key if ascending else b.b.not_(key)
+        return key if kind is I64 else b.b.zext(key, I64)
     numbers = float_numbers_of(b, b.number(0), dtype)
     zero = b.number(0)
     raw = b.b.bitcast(b.b.select(numbers.eq(x, zero), zero, x), kind)
-    sign = b.b.ashr(raw, constant_of(kind, bits - 1))
-    key = b.b.xor(raw, b.b.or_(sign, constant_of(kind, 1 << (bits - 1))))
+    sign = b.b.ashr(raw, constant_of(kind, kind.width - 1))
+    key = b.b.xor(raw, b.b.or_(sign, top))
     key = key if ascending else b.b.not_(key)
     key = b.b.select(numbers.ne(x, x), constant_of(kind, -1), key)
-    return key if is_double else b.b.zext(key, I64)
+    return key if kind is I64 else b.b.zext(key, I64)
 
 
 def digit_sort(
@@ -38,7 +42,7 @@ def digit_sort(
     """
     keys = b.at(orders[1], count, I64), b.at(orders[1], b.mul(2, count), I64)
     counts = b.at(orders[1], b.mul(3, count), I64)
-    digits = 4 if b.dtype == "float32" else 8
+    digits = byte_count(b.element)
     with b.loop("place", 0, count) as place:
         _put(b, orders[0], place.index, place.index)
         _put(b, keys[0], place.index, key(place.index))

@@ -1,6 +1,6 @@
 """The first few elements of a long row in order, without sorting it.
 
-Input: a row of floats. Output: the first elements and their indices; stable, NaN last. The row is
+Input: a row of numbers. Output: the first elements and their indices; stable, NaN last. The row is
 read once, vector by vector: elements that do not precede the last selected one are skipped. Of
 30,000 random numbers 45 enter a list of five, and of a million 920 a list of a hundred. Lists are
 sorted up to :data:`FEW` elements; longer ones are heaps, in which a new element moves past fewer.
@@ -8,11 +8,13 @@ sorted up to :data:`FEW` elements; longer ones are heaps, in which a new element
 
 from __future__ import annotations
 
+import numpy as np
+
 from ...llvm import ir
 from ...llvm.builder import LoopBuilder
 from ...llvm.indices import Index
-from ...llvm.types import I64, Value
-from ...math.numbers import float_numbers_of
+from ...llvm.types import I64, Value, constant_of
+from ...math.numbers import is_integer, numbers_of
 
 FEW = 32
 # Largest number of selected elements, and the depth of a heap with this number.
@@ -24,8 +26,10 @@ _APART, LONG_HEAP = 64, 128
 
 def precedes(b: LoopBuilder, one: Value, other: Value, ascending: bool) -> Value:
     """Whether ``one`` comes before ``other`` in the order; scalars or vectors."""
-    numbers = float_numbers_of(b, one, b.dtype)
+    numbers = numbers_of(b, one, b.dtype)
     is_before = numbers.lt(one, other) if ascending else numbers.gt(one, other)
+    if is_integer(b.dtype):
+        return is_before
     is_number = b.b.and_(numbers.ne(other, other), numbers.eq(one, one))
     return b.b.or_(is_before, is_number)
 
@@ -141,8 +145,16 @@ class HeapSelection(Selection):
         with b.loop("another", self.most, samples) as another:
             self._consider(b.i64(b.mul(another.index, _APART)))
         bound = b.splat(b.load_scalar(self.y, 0))
-        self._bound = b.b.select(is_long, bound, b.constant(float("nan")))
+        self._bound = b.b.select(is_long, bound, self._end_of_order())
         super().emit(count)
+
+    def _end_of_order(self) -> Value:
+        """A vector of a number that precedes none."""
+        if not is_integer(self.b.dtype):
+            return self.b.constant(float("nan"))
+        limits = np.iinfo(self.b.dtype)
+        kind = self.b.vector_type()
+        return constant_of(kind, int(limits.max if self.ascending else limits.min))
 
     def _is_near(self, x: Value) -> Value:
         b, near = self.b, super()._is_near(x)
