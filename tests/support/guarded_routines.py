@@ -14,6 +14,7 @@ import numpy as np
 
 from guarded import Guarded
 from hybridjit.ops import lookup, native
+from hybridjit.ops.random.draws import drawn_places
 from hybridjit.ops.sequence.ctc import BACK_FROM_CTC, ctc_loss
 from hybridjit.ops.tensor.ordering import topk
 from hybridjit.ops.vision.bilinear_samples import BACK_FROM_SAMPLES
@@ -52,6 +53,7 @@ def cases() -> Iterator[tuple[str, Case]]:
     yield from bins(rng)
     yield from moved(rng)
     yield from rotated(rng)
+    yield from draws(rng)
     yield from inverses(rng)
     for dtype in ("float32", "float64"):
         for new, old in (((31, 20), (9, 47)), ((5, 6), (5, 30)), ((40, 3), (40, 1))):
@@ -131,6 +133,17 @@ def moved(rng: np.random.Generator) -> Iterator[tuple[str, Case]]:
         head = rng.standard_normal((5, 4, 3, 3)).astype(dtype)
         yield f"moved {dtype}", lambda o=operands, k=attrs: forward(*o, **k)
         yield f"moved back {dtype}", lambda o=(head, *operands), k=attrs: joined(back(*o, **k))
+
+
+def draws(rng: np.random.Generator) -> Iterator[tuple[str, Case]]:
+    """Indices drawn from rows of one and of many elements, with zeros, infinity and NaN."""
+    for dtype in ("float32", "float64", "float16"):
+        for size, count in ((1, 3), (15, 4), (16, 1), (17, 40), (100, 7), (700, 30)):
+            rows = (rng.random((3, size)) * (rng.random((3, size)) < 0.7)).astype(dtype)
+            parts = rng.random((3, count))
+            parts[0, 0], rows[1] = 0, 0
+            rows[2, -1] = rng.choice([1, np.inf, np.nan])
+            yield f"draw {dtype} {size}", lambda r=rows, p=parts: drawn_places(r, p)
 
 
 def rotated(rng: np.random.Generator) -> Iterator[tuple[str, Case]]:

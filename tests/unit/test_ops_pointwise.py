@@ -327,18 +327,20 @@ def test_multinomial_places_are_where_sums_of_integers_pass_the_level(size):
     rows = np.random.default_rng(size).integers(0, 3, (5, size)).astype(np.float32)
     rows[0] = 0
     parts = np.array([[0.0, 0.25, 0.5, 0.999]] * 5)
-    places = draws._drawn_places(rows, parts)
+    places = draws.drawn_places(rows, parts)
     for row, part, found in zip(rows.astype(np.float64), parts, places):
         ends = np.cumsum(row)
         wanted = np.searchsorted(ends, part * ends[-1], side="right")
         np.testing.assert_array_equal(found, np.minimum(wanted, size - 1))
 
 
-def test_many_draws_from_many_classes_take_the_memory_of_the_draws():
+@pytest.mark.parametrize("search", [draws.drawn_places, draws.searched])
+def test_many_draws_from_many_classes_take_the_memory_of_the_draws(search):
     rows = np.random.default_rng(0).random((2, 20_000)).astype(np.float32)
     parts = np.random.default_rng(1).random((2, 50_000))
+    search(rows[:, :9], parts[:, :9])
     tracemalloc.start()
-    places = draws._drawn_places(rows, parts)
+    places = search(rows, parts)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert places.shape == parts.shape
@@ -352,10 +354,11 @@ def test_draws_row_by_row_have_the_places_of_draws_at_once(monkeypatch, size):
     parts = np.random.default_rng(1).random((4, 5000))
     parts[:, :3] = 0, 1 - 2**-53, 0.5
     monkeypatch.setattr(draws, "_MOST_COMPARED", 1 << 60)
-    wanted = draws._drawn_places(rows, parts)
+    wanted = draws.searched(rows, parts)
     monkeypatch.setattr(draws, "_MOST_COMPARED", 0)
     monkeypatch.setattr(draws, "_places_at_once", None)
-    np.testing.assert_array_equal(draws._drawn_places(rows, parts), wanted)
+    np.testing.assert_array_equal(draws.searched(rows, parts), wanted)
+    np.testing.assert_array_equal(draws.drawn_places(rows, parts), wanted)
 
 
 def test_compiled_densities_of_large_counts_are_accurate():

@@ -12,6 +12,7 @@ from ..spec import KernelSpec
 from .bilinear_back import BilinearBackSpec, emit_bilinear_back
 from .bins import BinsSpec, emit_bins
 from .ctc import CtcSpec, emit_ctc
+from .draw import DrawSpec, emit_draw
 from .eliminate import EliminateSpec, emit_eliminate
 from .moved_bins import MovedBinsSpec, emit_moved_bins
 from .resample import NearestSpec, ResampleSpec, emit_nearest, emit_resample
@@ -24,6 +25,7 @@ _SPECS: dict[str, tuple[type[KernelSpec], Emitter]] = {
     "bilinear_back": (BilinearBackSpec, emit_bilinear_back),
     "bins": (BinsSpec, emit_bins),
     "ctc": (CtcSpec, emit_ctc),
+    "draw": (DrawSpec, emit_draw),
     "eliminate": (EliminateSpec, emit_eliminate),
     "moved_bins": (MovedBinsSpec, emit_moved_bins),
     "nearest": (NearestSpec, emit_nearest),

@@ -11,8 +11,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..._core.types import FLOAT32, INT64, TensorType, merge, shape_text
+from ..._core.types import FLOAT32, FLOAT64, INT64, TensorType, merge, shape_text
 from ...errors import AttributeValueError, DTypeError, ShapeError
+from .. import native
 from ..algebra import as_shape, mul, negated
 from ..attrs import AttrValue
 from ..building import Builder, Many, X
@@ -338,7 +339,7 @@ def _multinomial_types(
 def multinomial(data: np.ndarray, *, shape: Shape, get_prob: bool, dtype: np.dtype) -> Arrays:
     """Indices drawn by the probabilities along the last axis, and their log probabilities."""
     rows = data.reshape(-1, data.shape[-1])
-    places = _drawn_places(rows, generator().random((len(rows), int(np.prod(shape)))))
+    places = drawn_places(rows, generator().random((len(rows), int(np.prod(shape)))))
     size = data.shape[:-1] + shape or (1,)
     drawn = convert(places.reshape(size), dtype)
     if not get_prob:
@@ -349,13 +350,30 @@ def multinomial(data: np.ndarray, *, shape: Shape, get_prob: bool, dtype: np.dty
 
 # Elements whose sum is one step of the first search.
 _STEP = 16
+# Weight of an element of a row in the size from which machine code is used.
+_WORTH = 16
 # Numbers that draws may compare at once.
 _MOST_COMPARED = 1 << 22
 
 
-def _drawn_places(rows: np.ndarray, parts: np.ndarray) -> np.ndarray:
+def drawn_places(rows: np.ndarray, parts: np.ndarray) -> np.ndarray:
     """For each part of 1, in a row of ``parts``, the index in the same row of ``rows`` up to which
     the elements have this part of their sum.
+    """
+    count, size = rows.shape
+    rows = rows if rows.dtype in (FLOAT32, FLOAT64) else rows.astype(FLOAT32)
+    run = native.routine("draw", rows.dtype.name, _STEP, size=_WORTH * rows.size)
+    if run is None or not parts.size:
+        return searched(rows, parts)
+    steps = -(-size // _STEP)
+    places, ends = np.empty(parts.shape, INT64), np.empty((count, steps))
+    arrays = [np.ascontiguousarray(rows), parts, places, ends]
+    run(arrays, [count, size, parts.shape[1], steps, (steps - 1).bit_length()])
+    return places
+
+
+def searched(rows: np.ndarray, parts: np.ndarray) -> np.ndarray:
+    """The same in NumPy.
 
     The index is searched among sums of ``_STEP`` elements, then among these elements: most elements
     are added once, in vectors. Many draws from many elements search row by row instead, for the
@@ -366,7 +384,10 @@ def _drawn_places(rows: np.ndarray, parts: np.ndarray) -> np.ndarray:
     padded = np.zeros((count, steps * _STEP))
     padded[:, :size] = rows
     blocks = padded.reshape(count, steps, _STEP)
-    ends = np.cumsum(np.einsum("rsk->rs", blocks), axis=1)
+    sums = blocks[:, :, 0].copy()
+    for k in range(1, _STEP):  # in the order of cumsum
+        sums += blocks[:, :, k]
+    ends = np.cumsum(sums, axis=1)
     level = parts * ends[:, -1:]
     is_large = parts.size * max(steps, _STEP) > max(_MOST_COMPARED, padded.size)
     places = (_places_by_row if is_large else _places_at_once)(blocks, ends, level)
