@@ -94,9 +94,9 @@ def extent(view: View) -> tuple[int, int]:
 
 def strided(memory: np.ndarray, view: View) -> np.ndarray:
     """``view`` as an array over the memory of its buffer, which is contiguous."""
-    whole = memory.reshape(-1).view(view.dtype)
-    strides = [stride * view.dtype.itemsize for stride in view.strides]
-    return np.lib.stride_tricks.as_strided(whole[view.offset :], view.shape, strides)
+    size = view.dtype.itemsize
+    strides = [stride * size for stride in view.strides]
+    return np.ndarray(view.shape, view.dtype, memory, size * view.offset, strides)
 
 
 def contiguous_strides(shape: Shape) -> tuple[int, ...]:
