@@ -1,7 +1,7 @@
 """Systems of equations with lower triangles, solved row by row in place.
 
-A unit of work is a matrix; vectors lie along the columns of the right side, four at a time, so that
-their sums do not wait for each other.
+A unit of work is a matrix; vectors lie along the columns of the right side, several at a time where
+there are as many, so that their sums do not wait for each other.
 """
 
 from __future__ import annotations
@@ -16,16 +16,19 @@ from ..llvm.indices import Index
 from ..llvm.types import Value
 from ..spec import KernelSpec
 
-_VECTORS = 4
 # Of the loop over the columns of a triangle: it is too short to poll inside.
 _FEW: dict[str, Any] = {"most": 1 << 11, "by_data": True}
 
 
 @dataclass(frozen=True)
 class TrsmSpec(KernelSpec):
-    """X with T X = B; arguments: triangles (N, n, n), B (N, n, m), which becomes X; N, n, m."""
+    """X with T X = B; arguments: triangles (N, n, n), B (N, n, m), which becomes X; N, n, m.
+
+    vectors  number of vectors that are computed together; one holds at least two columns
+    """
 
     dtype: str
+    vectors: int
     kind = "trsm"
 
     @property
@@ -40,8 +43,8 @@ def emit_trsm(b: LoopBuilder, spec: TrsmSpec, args: Arguments) -> None:
     with b.each_unit(batch, args.share, args.shares) as unit:
         triangle = b.at(triangles, b.mul(unit.index, b.mul(n, n)))
         side = b.at(sides, b.mul(unit.index, b.mul(n, m)))
-        with b.loop("columns", 0, m, _VECTORS * b.lanes) as columns:
-            places = [b.add(columns.index, b.lanes * i) for i in range(_VECTORS)]
+        with b.loop("columns", 0, m, spec.vectors * b.lanes) as columns:
+            places = [b.add(columns.index, b.lanes * i) for i in range(spec.vectors)]
             masks = [b.mask_first(b.min(b.sub(m, place), b.lanes)) for place in places]
             block = list(zip(places, masks))
             with b.loop("row", 0, n) as row:

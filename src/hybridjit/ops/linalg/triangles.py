@@ -157,7 +157,14 @@ for name, twin, attrs, infer, ref, doc in (
 
 
 def _triangle_of(A: np.ndarray, *, lower: bool, offset: int) -> np.ndarray:
-    return np.tril(A, offset) if lower else np.triu(A, offset)
+    return np.where(_mask(*A.shape[-2:], lower, offset), A, A.dtype.type(0))
+
+
+@lru_cache(maxsize=16)
+def _mask(n: int, m: int, lower: bool, offset: int) -> np.ndarray:
+    """The cells of a triangle."""
+    cells = np.tri(n, m, offset if lower else offset - 1, dtype=bool)
+    return cells if lower else ~cells
 
 
 def _grad_triangle_of(
