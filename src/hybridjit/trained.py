@@ -90,6 +90,11 @@ class TrainedVariant(Variant):
             self._backward = Variant(signature, scope, backward)
             self._backward.share_turns(self)
 
+    def knows(self, sizes: tuple[int, ...]) -> bool:
+        """Whether machine code finds that the guards hold, and that there are kernels."""
+        backward = self._backward
+        return super().knows(sizes) and (backward is None or backward.knows(sizes))
+
     def serves(self, sizes: tuple[int, ...]) -> bool:
         """Whether kernels exist for these sizes, which satisfy the guards."""
         backward = self._backward

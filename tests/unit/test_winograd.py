@@ -20,11 +20,11 @@ from hybridjit.codegen.interpolation import Line
 from hybridjit.codegen.kinds.conv import choose
 from hybridjit.codegen.kinds.conv.choose_by_size import Windows
 from hybridjit.codegen.kinds.conv.choose_winograd import (
-    _larger_half,
     winograd_sizes,
     winograd_spec,
 )
 from hybridjit.codegen.kinds.conv.layer import Layer
+from hybridjit.codegen.kinds.conv.size_choices import larger_half
 from hybridjit.codegen.kinds.conv.spec import WinogradSpec
 from hybridjit.codegen.spec import Program
 from hybridjit.codegen.targets import find_target
@@ -378,7 +378,7 @@ def test_the_larger_half_of_the_units_is_counted(columns, groups):
             wanted = max(sum(units[:half]), sum(units[half:]))
             if columns == groups == 1:
                 wanted = -(-rows // 2)
-            assert _larger_half(rows, each, columns, groups) == wanted
+            assert larger_half(rows, each, columns, groups) == wanted
 
 
 @pytest.mark.parametrize("target", ["native", "avx2", "sse2"])

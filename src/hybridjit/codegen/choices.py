@@ -11,23 +11,36 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from .._core.frozen import dataclass, replace
-from .._core.symbolic import Scope
+from .._core.symbolic import Scope, Size
+from ..ir.prologue import Chosen
 from ..ir.sized import Values, is_symbolic, sized
 
 Record = TypeVar("Record")
 Found = TypeVar("Found")
 
 
+class ByCode(NamedTuple):
+    """The key of a note from a number that machine code computes.
+
+    ``key_of(number)`` is None where the note has to compute its key.
+    """
+
+    number: Chosen | Size | int
+    key_of: Callable[[int], Hashable | None]
+
+
 @dataclass(frozen=True)
 class Note:
     """A choice that was made: ``key(numbers)`` is equal for inputs that lead to equal bits.
 
-    same  equal for notes with equal keys at all sizes: one of them is evaluated
+    same     equal for notes with equal keys at all sizes: one of them is evaluated
+    by_code  the key from a number that machine code computes; None without one
     """
 
     numbers: tuple[Any, ...]
     key: Callable[[tuple[Any, ...]], Hashable]
     same: Hashable
+    by_code: ByCode | None = None
 
 
 class Made(NamedTuple):
@@ -90,7 +103,11 @@ class Choices:
         numbers = tuple(getattr(record, name) for name in names)
         if not is_symbolic(numbers):
             return record
-        return replace(record, **dict(zip(names, sized(numbers, self._values))))
+        return replace(record, **dict(zip(names, self.settled_numbers(numbers))))
+
+    def settled_numbers(self, numbers: tuple[Any, ...]) -> Any:
+        """The numbers for the sizes of the call."""
+        return sized(numbers, self._values)
 
     def note(
         self,
@@ -110,8 +127,12 @@ class Choices:
         self.note_numbers(tuple(getattr(record, name) for name in names), of, same)
 
     def note_numbers(
-        self, numbers: tuple[Any, ...], key: Callable[[tuple[Any, ...]], Hashable], same: Hashable
+        self,
+        numbers: tuple[Any, ...],
+        key: Callable[[tuple[Any, ...]], Hashable],
+        same: Hashable,
+        by_code: ByCode | None = None,
     ) -> None:
         """Note that a choice depends on numbers as far as ``key(numbers)`` does."""
         if is_symbolic(numbers):
-            self.notes.append(Note(numbers, key, (same, str(numbers))))
+            self.notes.append(Note(numbers, key, (same, str(numbers)), by_code))

@@ -272,10 +272,9 @@ class CachedGraph:
     def _new_entry(self, types: list[TensorType], params: Mapping[str, NDArray]) -> Entry:
         """Use a variant that serves these sizes, or compile one: symbolic if sizes vary."""
         variants = self._variants_now()
-        found = variants.find(types)
+        found = variants.call_for(types)
         if found is not None:
-            variant, sizes = found
-            return self.cache.add(types, variant.call_at(sizes), variant, is_compiled=False)
+            return self.cache.add(types, found[1], found[0], is_compiled=False)
         known = {name: type_of_array(array) for name, array in params.items()}
 
         def compiled(scope: Scope, sized: list[TensorType]) -> Variant:

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
+from itertools import islice
 from typing import Any, NamedTuple, TypeAlias, cast, overload
 
 import numpy as np
@@ -26,10 +28,12 @@ from .._core.symbolic import (
     values_function,
 )
 from .._core.types import Shape, TensorType, product, require_possible
+from ..errors import MXNetError
 from .argument_rows import FIRST_NUMBER, ONE, ZERO, rows_of
 from .graph import Graph, Group, Use, Value, walk
 from .plan import Buffer, Plan, Step, View
 from .plan_image import Image, KernelCall, Packed, Tables
+from .prologue import Condition, Prologue, RunPrologue
 
 Values = Mapping[str, int]
 Types: TypeAlias = "list[tuple[Shape, np.dtype]]"
@@ -343,11 +347,14 @@ class Template:
         ends = {n: (start + 2 * i, start + 2 * i + 1) for i, n in enumerate(repeats)}
         checked = _Distinct.of(size for shape in shapes for size in shape)
         nbytes: list[Any] = [product(v.shape) * v.dtype.itemsize for v in plan.outputs]
-        columns: list[list[Any]] = [
+        self._columns: list[list[Any]] = [
             [sum(nbytes), plan.arena_bytes, *_Distinct.of(nbytes)], [1, *checked], working, shapes,
             [ZERO, ONE, *distinct.sizes, *bounds],
         ]  # fmt: skip
-        self._evaluate = values_function(scope, self.parameters, columns)
+        self._scope = scope
+        self._evaluate = values_function(scope, self.parameters, self._columns)
+        self.is_native = False
+        self._prologue: Prologue | None = None
         self._ends = -2 * len(repeats)
         self.rows = rows_of(self._tables, self._first, (self._add, self._added), ends, last)
         self.bases = self._tables.bases
@@ -366,18 +373,48 @@ class Template:
         image = SizedImage(self.image.packed, self.image.flagged, tables, counts, made.working)
         return cast(Plan, plan), image  # SizedPlan has all fields of a plan
 
+    def use_native(self, run: RunPrologue) -> None:
+        """Let machine code compute the integers, if it can."""
+        self.is_native = True
+        nbytes, dims, working, shapes, numbers = self._columns
+        limits = [Condition(size, "<=", _COMMON) for size in nbytes]
+        limits += [Condition(size, ">=", 1) for size in dims]
+        few = [*nbytes[:2], *working, *(size for shape in shapes for size in shape)]
+        self._ranks, self._few = [*map(len, shapes)], len(few)
+        with suppress(MXNetError):
+            self._prologue = Prologue(self._scope, limits, [*few, *numbers], run)
+
+    def _by_machine_code(self, sizes: Sequence[int]) -> Sized | None:
+        """All integers for these sizes; None if Python has to compute them."""
+        found = self._prologue(sizes) if self._prologue else None
+        if found is None:
+            return None
+        output_bytes, arena, *few = found[: self._few].tolist()
+        working, dims = few[:3], iter(few[3:])
+        types = [
+            (tuple(islice(dims, rank)), dtype) for rank, dtype in zip(self._ranks, self._dtypes)
+        ]
+        numbers = found[self._few :]
+        return Sized(types, output_bytes, arena, working, numbers, self._rounds(numbers))
+
     def evaluated(self, sizes: Sequence[int]) -> Sized:
         """All integers for these sizes. Raises ShapeError if they exceed any memory."""
+        return self._by_machine_code(sizes) or self._by_python(sizes)
+
+    def _rounds(self, numbers: np.ndarray) -> tuple[int, ...]:
+        if not self._ends:
+            return ()
+        ends = iter(numbers[self._ends :].tolist())
+        return tuple(max(0, high - low) for low, high in zip(ends, ends))
+
+    def _by_python(self, sizes: Sequence[int]) -> Sized:
         nbytes, dims, working, shapes, numbers = self._evaluate(*sizes)
         types, (output_bytes, arena, *_) = [*zip(shapes, self._dtypes)], nbytes
         if min(dims) < 1 or max(nbytes) > _COMMON:
             require_possible(TensorType(*each) for each in types)
             require_possible([TensorType((arena,), _BYTE)])
-        rounds: tuple[int, ...] = ()
-        if self._ends:
-            ends = iter(numbers[self._ends :])
-            rounds = tuple(max(0, high - low) for low, high in zip(ends, ends))
-        return Sized(types, output_bytes, arena, working, np.array(numbers, np.int64), rounds)
+        made = np.array(numbers, np.int64)
+        return Sized(types, output_bytes, arena, working, made, self._rounds(made))
 
     def _tables_for(self, made: Sized) -> Tables:
         """The tables of an executable."""

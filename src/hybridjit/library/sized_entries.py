@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from .._core.symbolic.instructions import Operation
 from ..codegen.emit.pool_memory import STEP_SLOTS, load_slot, slot_at
-from ..codegen.llvm import ir
+from ..codegen.emit.size_operations import emit_operate, is_beyond
 from ..codegen.llvm.builder import LoopBuilder
-from ..codegen.llvm.types import F64, I8, I32, I64, PTR, VOID, Value
+from ..codegen.llvm.types import I8, I32, I64, PTR, VOID, Value
 from ..runtime.executable import WORTH_SHARING
 from .checks import apart_from, emit_array_checks
 from .cover import REFUSED as FIRST_REFUSED
@@ -65,9 +65,6 @@ from .layout import (
     VARIANT,
     WEIGHTS,
 )
-
-# Numbers of larger magnitude end a call: their sums fit into 64 bits.
-_LIMIT = 1 << 62
 
 
 def emit_sized_entries(
@@ -136,40 +133,14 @@ def _emit_evaluate(emitter: Emitter, interface: Interface, first: int) -> None:
             operands = load_slot(lb, registers, one), load_slot(lb, registers, other)
             b.store(b.call(_operate(emitter), [operation, *operands]), result, align=8)
         made = b.load(result, typ=I64, align=8)
-        is_large = b.or_(lb.less(_LIMIT, made), lb.less(made, -_LIMIT))
-        return_when(lb, is_large, MEMORY)
+        return_when(lb, is_beyond(lb, made), MEMORY)
     b.ret(code(0))
 
 
 def _operate(emitter: Emitter) -> Value:
     """i64 operate(operation, x, y): the result, or a number above the limit."""
-    if "operate" in emitter.module.globals:
-        return emitter.known("operate")
-    lb, (operation, x, y) = emitter.function("operate", I64, [I64, I64, I64])
-    b = lb.b
-
-    def when(wanted: Operation, result: Value) -> None:
-        with lb.when(b.icmp_signed("==", operation, lb.i64(wanted))):
-            b.ret(result)
-
-    beyond = lb.i64(_LIMIT + 1)
-    when(Operation.ADD, b.add(x, y))
-    when(Operation.MAXIMUM, lb.i64(lb.max(x, y)))
-    near = b.fmul(b.sitofp(x, F64), b.sitofp(y, F64))
-    limit = ir.Constant(F64, float(_LIMIT))
-    fits = b.and_(b.fcmp_ordered("<=", near, limit), b.fcmp_ordered(">=", near, b.fneg(limit)))
-    when(Operation.MULTIPLY, b.select(fits, b.mul(x, y), beyond))
-    with lb.when(lb.less(y, 1)):
-        b.ret(beyond)
-    zero = lb.i64(0)
-
-    def floor(number: Value) -> Value:
-        quotient, rest = b.sdiv(number, y), b.srem(number, y)
-        return b.select(lb.less(rest, 0), b.sub(quotient, lb.i64(1)), quotient)
-
-    when(Operation.DIVIDE, floor(x))
-    when(Operation.DIVIDE_UP, b.sub(zero, floor(b.sub(zero, x))))
-    b.ret(b.sub(x, b.mul(floor(x), y)))
+    if "operate" not in emitter.module.globals:
+        emit_operate(*emitter.function("operate", I64, [I64, I64, I64]))
     return emitter.known("operate")
 
 

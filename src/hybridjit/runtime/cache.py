@@ -103,6 +103,8 @@ class SignatureCache:
         self._nbytes = 0
         self._compiled = 0
         self._previous: tuple[TensorType, ...] = ()
+        # Types that were not found last, and their key: an entry is usually added for them.
+        self._missed: tuple[Sequence[TensorType], tuple[object, ...]] = ((), ())
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -117,6 +119,8 @@ class SignatureCache:
         entry = self._entries.get(key)
         if entry is not None:
             self._entries.move_to_end(key)
+        else:
+            self._missed = types, key
         return entry
 
     def add(
@@ -128,7 +132,8 @@ class SignatureCache:
     ) -> Entry:
         """Store an executable that was compiled now, or is an instance of an existing variant."""
         entry = Entry(types, executable, variant)
-        self._entries[self._key(types)] = entry
+        missed, key = self._missed
+        self._entries[key if missed is types else self._key(types)] = entry
         self._nbytes += entry.nbytes
         self._compiled += is_compiled
         if not is_compiled:

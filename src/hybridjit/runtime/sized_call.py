@@ -107,7 +107,7 @@ class SizedCall:
 
     def __init__(
         self, template: Template, pattern: Pattern, sizes: tuple[int, ...], turns: Turns,
-        make_whole: Callable[[], Executable],
+        make_whole: Callable[[tuple[int, ...]], Executable],
     ) -> None:  # fmt: skip
         """Raises ShapeError for sizes beyond any memory."""
         made = template.evaluated(sizes)
@@ -143,7 +143,7 @@ class SizedCall:
 
     def whole(self) -> Executable:
         """An executable for the same sizes and parameters."""
-        made, binding = self._make_whole(), self.binding
+        made, binding = self._make_whole(self.sizes), self.binding
         assert binding is not None
         made.bind_as(binding)
         return made

@@ -10,10 +10,9 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
 from itertools import count
 from operator import attrgetter
-from typing import TYPE_CHECKING, Generic, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -104,6 +103,7 @@ class Templates(Protocol):
     def made(self) -> int: ...
     def conditions(self) -> list[str]: ...
     def prepare(self, sizes: tuple[int, ...]) -> None: ...
+    def known(self, sizes: tuple[int, ...]) -> Template | None: ...
     def entry(self, sizes: tuple[int, ...]) -> tuple[Template, Callable[[SizedImage], Code]]: ...
 
 
@@ -142,9 +142,14 @@ class Variant:
     def sizes_for(self, types: Sequence[TensorType]) -> tuple[int, ...] | None:
         """The symbols' values for these types, in order; None if a guard does not hold."""
         sizes = self.signature.sizes_of(types)
-        if sizes is None or not self.holds(*sizes) or not self.serves(sizes):
+        if sizes is None:
             return None
-        return sizes
+        is_served = self.knows(sizes) or self.holds(*sizes) and self.serves(sizes)
+        return sizes if is_served else None
+
+    def knows(self, sizes: tuple[int, ...]) -> bool:
+        """Whether machine code finds that the guards hold, and that there are kernels."""
+        return self._templates.known(sizes) is not None
 
     def serves(self, sizes: tuple[int, ...]) -> bool:
         """Whether there are kernels for sizes that satisfy the guards.
@@ -187,7 +192,7 @@ class Variant:
         executable = self._known.get(sizes)
         if executable is None:
             self.served += 1
-            executable = self._known[sizes] = self._made(sizes)
+            executable = self._known[sizes] = self.whole_at(sizes)
         if self._samples is None:
             return executable
         names = list(self.scope.symbols)
@@ -195,7 +200,8 @@ class Variant:
         count = sizes[names.index(str(samples))] if isinstance(samples, Size) else samples
         return SplitBatch(executable, count)
 
-    def _made(self, sizes: tuple[int, ...]) -> Executable:
+    def whole_at(self, sizes: tuple[int, ...]) -> Executable:
+        """An executable for these sizes, that is not shared."""
         template, code = self._templates.entry(sizes)
         plan, image = template.at(sizes)
         executable = Executable(plan, code(image))
@@ -204,18 +210,25 @@ class Variant:
             template.pattern = Pattern(template, executable)
         return executable
 
-    def call_at(self, sizes: tuple[int, ...]) -> Executable | SplitBatch | SizedCall:
-        """A callable for sizes that :meth:`sizes_for` gave, which has to be bound.
+    def call_for(self, types: Sequence[TensorType]) -> Executable | SplitBatch | SizedCall | None:
+        """A callable for these types, which has to be bound; None if a guard does not hold.
 
         It is an executable for the first sizes of a template, and where a call is not kernels
         alone. Raises ShapeError for sizes beyond any memory.
         """
-        template, _ = self._templates.entry(sizes)
+        sizes = self.signature.sizes_of(types)
+        if sizes is None:
+            return None
+        template = self._templates.known(sizes)
+        if template is None:
+            if not self.holds(*sizes) or not self.serves(sizes):
+                return None
+            template, _ = self._templates.entry(sizes)
         pattern = template.pattern
         if not isinstance(pattern, Pattern) or not pattern.is_native or self._samples is not None:
             return self.at(sizes)
         self.served += 1
-        return SizedCall(template, pattern, sizes, self._turns, partial(self._made, sizes))
+        return SizedCall(template, pattern, sizes, self._turns, self.whole_at)
 
     def share_turns(self, other: Variant) -> None:
         """Let executables share the memory of another variant's; before any is made."""
@@ -283,6 +296,7 @@ class Variant:
 
 
 V = TypeVar("V", bound=Variant)
+T = TypeVar("T")
 # Which sizes are symbolic: those that vary (None), none, all, or the axes of inputs by name.
 Dynamic: TypeAlias = "bool | Mapping[str, Sequence[int]] | None"
 Shapes = tuple[tuple[int, ...], ...]
@@ -311,11 +325,22 @@ class Variants(Generic[V]):
 
     def find(self, types: Sequence[TensorType]) -> tuple[V, tuple[int, ...]] | None:
         """A variant that serves these types, and its sizes for them."""
-        for variant in sorted(self.variants, key=_USED, reverse=True):
-            sizes = variant.sizes_for(types)
-            if sizes is not None:
+        return self._first(lambda variant: variant.sizes_for(types))
+
+    def call_for(self, types: Sequence[TensorType]) -> tuple[V, Any] | None:
+        """A variant that serves these types, and its callable for them."""
+        return self._first(lambda variant: variant.call_for(types))
+
+    def _first(self, find: Callable[[V], T | None]) -> tuple[V, T] | None:
+        """The most recently used variant for which there is something, and that."""
+        variants = self.variants
+        if len(variants) > 1:
+            variants = sorted(variants, key=_USED, reverse=True)
+        for variant in variants:
+            found = find(variant)
+            if found is not None:
                 variant.used = next(self._uses)
-                return variant, sizes
+                return variant, found
         return None
 
     def reason(self, types: Sequence[TensorType]) -> str:

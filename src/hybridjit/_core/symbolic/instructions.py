@@ -15,7 +15,9 @@ from .scope import Scope
 
 
 class Operation(IntEnum):
-    """What an instruction does with its operands; those of CONSTANT are a number and 0."""
+    """What an instruction does with its operands; those of CONSTANT are a number and 0, those of
+    CHOOSE a number of the caller's and 0.
+    """
 
     CONSTANT = 0
     ADD = 1
@@ -24,6 +26,7 @@ class Operation(IntEnum):
     DIVIDE_UP = 4
     REMAINDER = 5
     MAXIMUM = 6
+    CHOOSE = 7  # a register for a result that the caller computes
 
 
 _OPERATIONS = {
@@ -63,6 +66,10 @@ class Instructions:
             return self._instruction(Operation.CONSTANT, value, 0)
         terms = [self._term(monomial, factor) for monomial, factor in sorted(value.terms.items())]
         return self._chain(Operation.ADD, terms)
+
+    def reserve(self, number: int) -> int:
+        """The register of a result that the caller computes."""
+        return self._instruction(Operation.CHOOSE, number, 0)
 
     def _term(self, monomial: Sequence[int], factor: object) -> int:
         if not isinstance(factor, int):

@@ -80,10 +80,11 @@ def as_number(item: int, why: str) -> int:
         scope.why = ""
 
 
-def decided(name: str, function: Callable[[Any], Any], item: Any) -> Any:
+def decided(name: str, function: Callable[[Any], Any], item: Any, chosen: object = None) -> Any:
     """``function(item)`` for the hints, with one guard that it stays equal: a :class:`Decision`.
 
-    The function gets plain integers, and its result is compared by ``==``.
+    The function gets plain integers, and its result is compared by ``==``. ``chosen`` as in
+    :class:`Decision`.
     """
     sizes = {size.key: size for size in sizes_in(item)}
     if not sizes:
@@ -98,7 +99,7 @@ def decided(name: str, function: Callable[[Any], Any], item: Any) -> Any:
             return function(rebuild(values))
 
         result = of([int(size.hint) for size in sizes.values()])
-        scope.decisions[key] = Decision(name, tuple(sizes.values()), of, result)
+        scope.decisions[key] = Decision(name, tuple(sizes.values()), of, result, chosen)
     return scope.decisions[key].result
 
 

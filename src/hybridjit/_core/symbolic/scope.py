@@ -7,7 +7,7 @@ import os
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from .bounds import decided_by, tight_bounds
 from .evaluation import Program, operated, value_of, values_function
@@ -44,13 +44,14 @@ class Decision(NamedTuple):
     """The condition that a function of sizes, called with integers, returns the same result.
 
     For choices that compare many numbers internally: a guard for each comparison would be too
-    narrow.
+    narrow. ``chosen`` is the same function for machine code, see ``ir/prologue.py``, or None.
     """
 
     name: str
     sizes: tuple[Size, ...]
     function: Callable[..., object]
     result: object
+    chosen: Any = None
 
     def holds(self, values: Sequence[int]) -> bool:
         """Whether the function returns that result for these values of ``sizes``."""

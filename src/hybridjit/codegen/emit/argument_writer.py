@@ -7,35 +7,18 @@ writes 50 us and more.
 
 from __future__ import annotations
 
-import ctypes
-from collections.abc import Callable
-
 from ..._core.target import Target
 from ...ir.argument_rows import ARGUMENT_ROW, CALL_ROW, JOB
 from ..llvm import ir
 from ..llvm.builder import LoopBuilder
 from ..llvm.indices import Index
-from ..llvm.library import Library
 from ..llvm.types import I64, PTR, VOID, Value
 from .pool_memory import STEP_SLOTS, load_slot, slot_at
 
-WRITER = "write_arguments"
-_PROTOTYPE = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
-_LOADED: list[Library] = []  # never unloaded: instances refer to the function
 
-
-def load_argument_writer(code: bytes, target: Target) -> Callable[[int], None]:
-    """The function that takes the address of a job, from :func:`emit_argument_writer`'s object."""
-    library = Library([code], target, [WRITER])
-    _LOADED.append(library)
-    return _PROTOTYPE(library.address(WRITER))
-
-
-def emit_argument_writer(target: Target) -> ir.Module:
-    """Emit void write_arguments(job), which fills the tables that the job names."""
-    module = ir.Module("argument_writer")
-    module.triple = target.triple
-    function = ir.Function(module, ir.FunctionType(VOID, [PTR]), WRITER)
+def emit_argument_writer(module: ir.Module, target: Target, name: str) -> None:
+    """Emit void name(job), which fills the tables that the job names."""
+    function = ir.Function(module, ir.FunctionType(VOID, [PTR]), name)
     lb = LoopBuilder(function, target)
     b, job = lb.b, function.args[0]
     addresses = set(JOB) - {"call_count"}
@@ -70,7 +53,6 @@ def emit_argument_writer(target: Target) -> ir.Module:
     _store(lb, of["last"], 0, step.value)
     _store(lb, of["count"], 0, place.value)
     b.ret_void()
-    return module
 
 
 class _Counter:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import time
 import weakref
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -18,8 +20,10 @@ from ..._core.frozen import dataclass
 from ..._core.lazy import Late
 from ..._core.symbolic import Branch, Scope, hint_of, values_function
 from ..._core.target import Target
+from ...errors import MXNetError
 from ...ir.plan import Plan
 from ...ir.plan_image import Image, Packed
+from ...ir.prologue import Condition, Prologue, RunPrologue
 from ...ir.sized import SizedImage, Template
 from ..call import Call, Decide, Setting
 from ..choices import Choices, Made, Note
@@ -27,13 +31,13 @@ from ..kinds import choose
 from ..llvm.library import Library
 from ..spec import KernelSpec
 from ..targets import find_target
-from .argument_writer import WRITER, emit_argument_writer, load_argument_writer
 from .driver import emit_driver, load_driver
 from .fetch import Part, Wanted, fetch_objects
 from .keys import object_key
 from .link import link, link_template
 from .module import emit_kernel, kernel_name
 from .objects import load_object
+from .sized_functions import SIZED, SizedFunctions, emit_sized_functions, load_sized_functions
 
 if TYPE_CHECKING:
     from .. import packing, tuned
@@ -63,7 +67,7 @@ class Code:
 
     ``image`` has the arguments of the kernels, and ``addresses`` their addresses, by name.
     ``pack(packing, weights, out)`` packs the plan's weights. ``write_arguments`` writes the
-    tables of a template, see ``argument_writer.py``.
+    tables of a template, see ``sized_functions.py``.
     """
 
     target: Target
@@ -84,7 +88,7 @@ DRIVER = "driver"
 _KERNELS: weakref.WeakValueDictionary[tuple[Target, str], Kernel] = weakref.WeakValueDictionary()
 _DRIVERS: dict[Target, Any] = {}
 _PACKERS: dict[Target, native_packing.NativePacking] = {}
-_WRITERS: dict[Target, Callable[[int], None]] = {}
+_WRITERS: dict[Target, SizedFunctions] = {}
 
 
 class NotStoredError(Exception):
@@ -108,7 +112,7 @@ class Request:
     """Kernels of a compilation, by their specs, and its log.
 
     packs             the names of the packers that are needed as well
-    writes_arguments  whether the code of ``argument_writer.py`` is needed
+    writes_arguments  whether the code of ``sized_functions.py`` is needed
     """
 
     specs: tuple[AnySpec, ...]
@@ -166,22 +170,62 @@ class _Class:
     """
 
     def __init__(self, scope: Scope, branch: Branch, notes: Sequence[Note]) -> None:
-        self.branch = branch
+        self._scope, self.branch = scope, branch
         self.steps: Mapping[int, Sequence[Made]] = {}
         self.text = f"{branch}; {[str(note.numbers) for note in notes]}"
         self.templates: dict[tuple[Hashable, ...], _Entry] = {}
-        self.holds = branch.recorded()
-        distinct = {note.same: note for note in notes}.values()
-        numbers = [[note.numbers for note in distinct]]
-        self._numbers = values_function(scope, tuple(scope.symbols), numbers)
-        self._keys = [note.key for note in distinct]
+        self._holds = branch.recorded()
+        self._notes = [*{note.same: note for note in notes}.values()]
+        symbols = tuple(scope.symbols)
+        self._numbers = [values_function(scope, symbols, [note.numbers]) for note in self._notes]
+        self.is_native = False
+        self._prologue: Prologue | None = None
 
     def key(self, sizes: tuple[int, ...]) -> tuple[Hashable, ...]:
         """A key that is equal for sizes with the same template."""
-        if not self._keys:
+        return tuple(self._key_of(note, sizes) for note in range(len(self._notes)))
+
+    def _key_of(self, number: int, sizes: tuple[int, ...]) -> Hashable:
+        """The key of one note."""
+        return self._notes[number].key(tuple(self._numbers[number](*sizes)[0]))
+
+    def find(self, sizes: tuple[int, ...]) -> tuple[Hashable, ...] | None:
+        """The key of sizes that satisfy the guards of the scope; None if they do not belong to the
+        class.
+        """
+        return self.key(sizes) if self._holds(*sizes) else None
+
+    def use_native(self, run: RunPrologue) -> None:
+        """Let machine code test the guards, those of the scope as well, if it can."""
+        self.is_native = True
+        scope, branch = self._scope, self.branch
+        guards = (*scope.guards.values(), *branch.guards)
+        conditions = [Condition(guard.left, guard.test, guard.right) for guard in guards]
+        decisions = (*scope.decisions.values(), *branch.decisions)
+        by_code = [decision for decision in decisions if decision.chosen is not None]
+        conditions += [Condition(d.chosen, "==", 1 if d.result else 0) for d in by_code]
+        self._decisions = [decision for decision in decisions if decision.chosen is None]
+        operands = [size for decision in self._decisions for size in decision.sizes]
+        chosen = [note.by_code.number for note in self._notes if note.by_code is not None]
+        with suppress(MXNetError):
+            self._prologue = Prologue(scope, conditions, [*operands, *chosen], run)
+
+    def find_natively(self, sizes: tuple[int, ...]) -> tuple[Hashable, ...] | None:
+        """As :meth:`find`, for any sizes; None as well if machine code cannot tell."""
+        found = self._prologue(sizes) if self._prologue else None
+        if found is None:
+            return None
+        if not self._notes and not self._decisions:
             return ()
-        (numbers,) = self._numbers(*sizes)
-        return tuple(key(each) for key, each in zip(self._keys, numbers))
+        values = iter(found.tolist())
+        for decision in self._decisions:
+            if not decision.holds([*islice(values, len(decision.sizes))]):
+                return None
+        key = []
+        for number, note in enumerate(self._notes):
+            known = None if note.by_code is None else note.by_code.key_of(next(values))
+            key.append(self._key_of(number, sizes) if known is None else known)
+        return tuple(key)
 
 
 class Templates:
@@ -221,17 +265,39 @@ class Templates:
 
     prepare = entry
 
+    def known(self, sizes: tuple[int, ...]) -> Template | None:
+        """The template for any sizes, if machine code finds it; the guards of the scope hold."""
+        for each in self._classes:
+            key = each.find_natively(sizes)
+            if key in each.templates:
+                entry = self._used(each, key)
+                self._latest = (sizes, entry)
+                return entry[0]
+        return None
+
     def _found(self, sizes: tuple[int, ...], log: CompileLog | None) -> _Entry:
         within: _Class | None = None
         for each in self._classes:
-            if each.holds(*sizes):
-                key = each.key(sizes)
-                if key in each.templates:
-                    if len(each.templates) > 1 or self._classes[0] is not each:
-                        self._use(each, key)
-                    return each.templates[key]
+            key = each.find(sizes)
+            if key in each.templates:
+                return self._used(each, key)
+            if key is not None:
                 within = within or each
         return self._made(sizes, log or CompileLog((), name=self.plan.graph.name), within)
+
+    def _used(self, used: _Class, key: tuple[Hashable, ...]) -> _Entry:
+        """The template of a key, which is now the most recently used one.
+
+        Machine code serves it from its second size on: many templates have one only.
+        """
+        if len(used.templates) > 1 or self._classes[0] is not used:
+            self._use(used, key)
+        entry = used.templates[key]
+        if not used.is_native:
+            used.use_native(self._run)
+        if not entry[0].is_native:
+            entry[0].use_native(self._run)
+        return entry
 
     def _use(self, used: _Class, key: tuple[Hashable, ...]) -> None:
         """Move a template to the end of those of its class, and the class to the front."""
@@ -271,7 +337,8 @@ class Templates:
         kernels = loaded([chosen.request], self._target, self._processes)
         own = {spec: kernels[spec] for spec in chosen.request.specs}
         packs = _PACKERS[self._target].pack if chosen.request.packs else _pack
-        driver, addresses, writer = _DRIVERS[self._target], _addresses(own), _WRITERS[self._target]
+        driver, addresses = _DRIVERS[self._target], _addresses(own)
+        writer, self._run = _WRITERS[self._target]
         return partial(Code, self._target, chosen.calls, own, driver, packs, addresses, writer)
 
 
@@ -429,7 +496,9 @@ class _Loading:
         known = _PACKERS.get(self._target)
         if request.writes_arguments and self._target not in _WRITERS:
             self._loads_writer = True
-            yield Wanted(WRITER, partial(emit_argument_writer, self._target), with_passes=False)
+            # 11 ms of LLVM instead of 53; a choice takes 7 us instead of 3 (Intel Xeon with AMX).
+            emit = partial(emit_sized_functions, self._target)
+            yield Wanted(SIZED, emit, with_passes=False, level=0)
         for name in request.packs:
             if name not in self._packers and (known is None or name not in known.names):
                 self._packers.add(name)
@@ -445,7 +514,7 @@ class _Loading:
         if self._loads_driver:
             _DRIVERS[self._target] = load_driver(objects[DRIVER], self._target)
         if self._loads_writer:
-            _WRITERS[self._target] = load_argument_writer(objects[WRITER], self._target)
+            _WRITERS[self._target] = load_sized_functions(objects[SIZED], self._target)
         if self._new:
             codes = [objects[str(spec)] for spec in self._new]
             library = Library(codes, self._target, list(map(kernel_name, self._new)))

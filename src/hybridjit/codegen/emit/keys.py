@@ -33,9 +33,12 @@ else:
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
 LLVM = os.path.join(os.path.dirname(llvmlite.__file__), "binding", "libllvmlite.so")
-# Sources that determine generated code besides the spec: the emitters, the scalar formulas, and the
-# descriptions of CPUs and element types.
-GENERATORS = ("codegen", "ops", "_core/frozen.py", "_core/target.py", "_core/types.py")
+# Sources that determine generated code besides the spec: the emitters, the scalar formulas, the
+# descriptions of CPUs and element types, and the layouts of tables.
+GENERATORS = (
+    *("codegen", "ops", "_core/frozen.py", "_core/target.py", "_core/types.py"),
+    *("_core/symbolic/instructions.py", "ir/argument_rows.py", "ir/prologue.py"),
+)
 _DIGEST_BYTES = 32
 
 

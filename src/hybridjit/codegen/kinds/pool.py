@@ -24,7 +24,7 @@ from ..call import (
     three,
     views_of,
 )
-from ..choices import Choices
+from ..choices import ByCode, Choices
 from ..llvm.builder import LoopBuilder
 from ..llvm.indices import Index
 from ..llvm.types import I8, Value, constant_of, vector_of
@@ -134,12 +134,17 @@ def _open(spec: PoolSpec, lanes: int, choices: Choices) -> PoolSpec:
     if not any(is_symbolic(getattr(spec, name)) for name in spec.extents):
         return spec
 
-    def order(one: PoolSpec) -> tuple[bool, bool]:
-        return are_abreast(one, lanes), has_long_rows(one)
+    numbers = (spec.kernel[2], spec.channels, spec.xs[3])
 
-    names = ("kernel", "channels", "xs")
-    choices.note(spec, names, order, str(spec))
-    are_beside, are_long = order(choices.settled(spec, names))
+    def order(numbers: tuple[int, int, int]) -> tuple[bool, bool]:
+        how, width = spec.how, numbers[0]
+        return _fit_in_vector(how, *numbers, lanes), _is_long(how, width)
+
+    by_code = None
+    if not is_symbolic(numbers[1:]):
+        by_code = ByCode(numbers[0], lambda width: order((width, *numbers[1:])))
+    choices.note_numbers(numbers, order, str(spec), by_code)
+    are_beside, are_long = order(choices.settled_numbers(numbers))
     spec = replace(spec, usual=about(spec.out), inside=inside_of(spec))
     if are_beside:
         kernel, xs = spec.kernel, spec.xs
@@ -210,13 +215,21 @@ def are_abreast(spec: PoolSpec, lanes: int) -> bool:
     """
     if isinstance(spec.kernel[2], Value) or isinstance(spec.xs[3], Value):
         return False
-    together = spec.kernel[2] * spec.channels
-    return bool(spec.how is not Pooling.LP and spec.xs[3] == spec.channels and together <= lanes)
+    return _fit_in_vector(spec.how, spec.kernel[2], spec.channels, spec.xs[3], lanes)
+
+
+def _fit_in_vector(how: Pooling, width: int, channels: int, step: int, lanes: int) -> bool:
+    together = width * channels
+    return bool(how is not Pooling.LP and step == channels and together <= lanes)
 
 
 def has_long_rows(spec: PoolSpec) -> bool:
     """Whether each row of taps has a partial sum."""
-    return spec.how is not Pooling.MAX and bool(spec.kernel[2] >= LONG_ROW)
+    return _is_long(spec.how, spec.kernel[2])
+
+
+def _is_long(how: Pooling, width: int) -> bool:
+    return how is not Pooling.MAX and bool(width >= LONG_ROW)
 
 
 class _Window:

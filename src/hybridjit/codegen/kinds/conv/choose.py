@@ -6,7 +6,7 @@ Direct (implicit GEMM), Winograd, Strassen or depthwise follows from the shapes 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
@@ -31,6 +31,7 @@ from ...call import (
     three,
     views_of,
 )
+from ...choices import ByCode
 from ...packing import (
     AbreastPacking,
     ChannelPacking,
@@ -46,7 +47,7 @@ from ..weights.choose import as_filters, in_pairs, is_fixed, pack_weights, packi
 from .abreast import abreast, columns_abreast
 from .choose_by_size import Positions, Windows
 from .choose_depthwise import depthwise_spec, depthwise_tiles
-from .choose_direct import along_depth, direct_spec, direct_tiles, flattened
+from .choose_direct import along_depth, direct_spec, direct_tiles, flattened, is_by_taps
 from .choose_strassen import strassen_spec, suits_strassen
 from .choose_winograd import (
     live_winograd_specs,
@@ -157,10 +158,13 @@ def _found_for(layer: Layer, finding: _Finding, setting: Setting) -> tuple[_Foun
     same = (finding, str(_without_sizes(noted)))
     positions = Positions.of(noted, finding.target, finding.winograd if finding.is_plain else False)
     if positions is not None and setting.decide is None:
-        setting.choices.note_numbers((product(noted.out),), positions.key, same)
-    else:
-        numbers = tuple(getattr(noted, name) for name in sizes)
-        setting.choices.note_numbers(numbers, _bits_for(noted, sizes, finding, setting), same)
+        count = product(noted.out)
+        chosen = positions.chosen(count)
+        if chosen is not None:
+            by_code = ByCode(chosen, positions.key_of)
+            setting.choices.note_numbers((count,), positions.key, same, by_code)
+    elif not _has_one_kernel(noted, finding, setting):
+        _note_sizes(noted, sizes, finding, setting, same)
     fixed = setting.choices.settled(layer, sizes)
     found = finding.of(fixed, setting)
     if fixed is not layer:
@@ -225,18 +229,41 @@ def _as_noted(layer: Layer) -> Layer:
     return replace(layer, reads=(), writes=()) if are_plain else layer
 
 
-def _bits_for(
-    noted: Layer, sizes: Sequence[str], finding: _Finding, setting: Setting
-) -> Callable[[tuple[Any, ...]], tuple[object, ...]]:
-    """The bits of the choice for the numbers in the fields ``sizes`` of a layer."""
+def _has_one_kernel(noted: Layer, finding: _Finding, setting: Setting) -> bool:
+    """Whether the choice is surely the same at all sizes: the depthwise kernel, or the direct one
+    of few channels, which adds tap by tap, for filters that fill a vector.
+    """
+    target = finding.target
+    if noted.has_small_groups(target.lanes):
+        return True
+    is_filled = setting.decide is None and 2 * noted.oc > target.lanes and noted.groups == 1
+    is_direct = is_filled and noted.kernel != (1, 1, 1) and is_by_taps(noted, target)
+    return is_direct and not suits_winograd(noted, target, finding.winograd == "always")
+
+
+def _note_sizes(
+    noted: Layer, sizes: Sequence[str], finding: _Finding, setting: Setting, same: Hashable
+) -> None:
+    """Note that the choice depends on the fields ``sizes`` of a layer as far as its bits do."""
+    assert setting.choices is not None
     is_usual = setting.decide is None and finding.winograd is True and finding.is_plain
     windows = Windows.of(noted, finding.target) if is_usual else None
+    numbers = tuple(getattr(noted, name) for name in sizes)
+    of = _bits_for(noted, sizes, finding, setting, windows)
+    by_code = ByCode(windows.chosen(noted.out), windows.key_of) if windows else None
+    setting.choices.note_numbers(numbers, of, same, by_code)
+
+
+def _bits_for(
+    noted: Layer, sizes: Sequence[str], finding: _Finding, setting: Setting, windows: Windows | None
+) -> Callable[[tuple[Any, ...]], Hashable]:
+    """The bits of the choice for the numbers in the fields ``sizes`` of a layer."""
     place = sizes.index("out")
 
-    def of(numbers: tuple[Any, ...]) -> tuple[object, ...]:
+    def of(numbers: tuple[Any, ...]) -> Hashable:
         tile = windows.tile(numbers[place]) if windows else None
         if tile:
-            return "winograd", tile, False
+            return Windows.key_of(tile)
         layer = replace(noted, **dict(zip(sizes, numbers)))
         if tile is None:
             return _bits_of(finding, setting, layer)

@@ -2,42 +2,41 @@
 
 The choice of ``choose.algorithms`` from a few numbers: the direct kernel or Strassen's algorithm
 for 1x1 layers, and the tile of Winograd's algorithm for windows. A call with new sizes makes this
-choice for every such layer, so what the sizes do not change is computed once.
+choice for every such layer, so what the sizes do not change is in a record, and the functions of
+:mod:`.size_choices` are machine code as well.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Hashable
+from typing import Any
 
 from ...._core.frozen import replace
 from ...._core.target import Target
 from ...._core.types import product
+from ....ir.prologue import Chosen
 from ...families import family_of
 from ...interpolation import Line, lines_for, points_of
 from ...packing import first_half
 from ...spec import Ints
-from .choose_strassen import (
-    chunks_for,
-    has_halves,
-    pairs_of_block,
-    range_of_pairs,
-    wished_pairs,
-)
+from .choose_strassen import has_halves, room_of_products
 from .choose_winograd import (
-    gains_by_five,
+    columns_of_tile,
     many_tiles,
     most_rows_of,
-    range_of_rows,
     suits_winograd,
     takes_fives,
-    tiles_of_block,
     vectors_of_tile,
     winograd_sizes,
+    wished_tiles,
 )
 from .cost import DirectCost, StrassenCost, price_of_weights, winograd_costs
 from .layer import Layer
+from .size_choices import cheapest_tile, strassen_chunks, strassen_pays
 from .spec import ConvSpec
 from .tile import most_rows
+
+Record = tuple[Any, ...]  # integers and floats
 
 
 class Positions:
@@ -45,19 +44,21 @@ class Positions:
 
     are_adjacent  whether channels are
     winograd      as in ``compiler.Options``
+    record        as in :data:`.size_choices.STRASSEN`; None if all sizes use the direct kernel
     """
 
     def __init__(
         self, ic: int, oc: int, are_adjacent: bool, target: Target, winograd: bool | str
     ) -> None:
-        self._ic, self._oc, self._target, self._winograd = ic, oc, target, winograd
-        self._has_halves = bool(winograd) and has_halves(ic, oc, target)
-        self._operations = 2 * ic * oc
-        if self._has_halves:
+        self.record: Record | None = None
+        if winograd and has_halves(ic, oc, target):
             nv = 2 if first_half(oc, target.lanes) > target.lanes else 1
-            self._strassen = StrassenCost(ic, oc, nv, are_adjacent, target)
-            self._direct = DirectCost(self._operations, oc, target)
-            self._most = most_rows(target)[2]
+            strassen = StrassenCost(ic, oc, nv, are_adjacent, target)
+            room = room_of_products(target)
+            self.record = (
+                int(winograd == "always"), room, oc, ic // 2, target.lanes, most_rows(target)[2],
+                *DirectCost(2 * ic * oc, oc, target).record, *strassen.record,
+            )  # fmt: skip
 
     @staticmethod
     def of(layer: Layer, target: Target, winograd: bool | str) -> Positions | None:
@@ -71,89 +72,64 @@ class Positions:
         winograd = winograd if layer.stride == one else False
         return Positions(layer.ic, layer.oc, layer.xs[4] == 1, target, winograd)
 
-    def key(self, numbers: tuple[int, ...]) -> tuple[object, ...]:
+    def key(self, numbers: tuple[int, ...]) -> Hashable:
         """Equal for numbers of positions whose choices give the same bits at the same sizes."""
         (positions,) = numbers
-        chunks = self._chunks(positions)
+        chunks = strassen_chunks(positions, self.record, self.record) if self.record else 0
+        return self.key_of(chunks)
+
+    @staticmethod
+    def key_of(chunks: int) -> Hashable:
+        """The key for a number of chunks."""
         return ("strassen", chunks) if chunks else (ConvSpec.kind, 1, 0)
 
+    def chosen(self, positions: int) -> Chosen | None:
+        """The number of chunks by machine code."""
+        return Chosen("strassen_chunks", (positions,), self.record) if self.record else None
+
     def pays(self, whole: int, positions: int) -> bool:
-        """Whether Strassen's algorithm is used for the positions of a sample, and costs less than
-        the products of the definition; ``whole`` are the positions of all samples.
+        """Whether Strassen's algorithm is used, see :func:`.size_choices.strassen_pays`."""
+        record = self.record
+        return record is not None and bool(strassen_pays(positions, whole, record, record))
 
-        Samples with few rows share weights when rows are multiplied directly: 28 samples of 7 rows,
-        384 to 1536 channels, take 2.4 instead of 1.0 ms by Strassen's algorithm.
-        """
-        if whole < 2 or not self._chunks(positions):
-            return False
-        if self._winograd == "always":
-            return True
-        _, block = self._blocks(positions)
-        return self._exact(block) < self._operations * positions
-
-    def _chunks(self, positions: int) -> int:
-        """The number of chunks of the channels; 0 for the direct kernel."""
-        if not self._has_halves or positions < 2:
-            return 0
-        chunks, block = self._blocks(positions)
-        if self._winograd == "always":
-            return chunks
-        direct, pairs = self._direct.of(positions), block[0]
-        low, high = (self._strassen.of_rows(pairs, rows) for rows in range_of_pairs(*block))
-        if low > direct or high > direct and self._exact(block) > direct:
-            return 0
-        return chunks
-
-    def _blocks(self, positions: int) -> tuple[int, tuple[int, int, int, int]]:
-        """Chunks of the channels, and the arguments of :func:`pairs_of_block`."""
-        pairs = -(-positions // 2)
-        wished = wished_pairs(pairs)
-        chunks, fitting = chunks_for(self._ic, self._oc, wished, self._target)
-        return chunks, (pairs, wished, fitting, self._most)
-
-    def _exact(self, block: tuple[int, int, int, int]) -> float:
-        """The cost of Strassen's algorithm."""
-        return self._strassen.of(block[0], *pairs_of_block(*block))
-
-
-class _Tiles(NamedTuple):
-    """Costs of Winograd's algorithm with tiles of a size, for a row of the products and for a tile,
-    and the most rows of a register tile.
-    """
-
-    of_row: float
-    of_tile: float
-    most: int
-
-
-# Costs that differ by less may be rounded in another order.
-_CLEARLY = 1 + 1e-9
+    def pays_by_machine_code(self, whole: int, positions: int) -> Chosen | None:
+        """The same by machine code: 1 or 0."""
+        record = self.record
+        return Chosen("strassen_pays", (positions, whole), record) if record else None
 
 
 class Windows:
-    """The direct kernel or a tile of Winograd's algorithm for a layer, by bounds of their costs."""
+    """The direct kernel or a tile of Winograd's algorithm for a layer, by bounds of their costs.
+
+    record  as in :data:`.size_choices.WINDOWS` and ``TILE``
+    """
 
     def __init__(self, layer: Layer, target: Target) -> None:
         self._layer, self._target = layer, target
-        self._takes_fives = layer.stride[1:] == (1, 1) and takes_fives(layer, target)
         small = replace(layer, inp=(1, 4, 4), out=(1, 4, 4))  # for which tiles of 5 gain nothing
-        self._lines = {m: self._lines_for(m) for m in (*winograd_sizes(small, target), 5)}
-        self._weights = {m: price_of_weights(layer, two, target) for m, two in self._lines.items()}
-        self._plain = tuple(winograd_sizes(small, target))
-        self._direct = DirectCost(small.operations // product(small.out), layer.oc, target)
+        tiles: list[tuple[int, bool]] = [(m, False) for m in winograd_sizes(small, target)]
+        if layer.stride[1:] == (1, 1) and takes_fives(layer, target):
+            tiles.append((5, True))
         self._many = many_tiles(target)
-        few_or_many = [vectors_of_tile(layer, total, target) for total in (0, self._many)]
-        self._vectors = few_or_many
-        self._costs = {
-            m: [self._tiles_of(lines, nv) for nv in few_or_many] for m, lines in self._lines.items()
-        }
+        operations = small.operations // product(small.out)
+        self.record: Record = (
+            len(tiles), self._many, *DirectCost(operations, layer.oc, target).record,
+            *(number for m, is_five in tiles for number in self._tile(m, is_five)),
+        )  # fmt: skip
 
-    def _tiles_of(self, lines: tuple[Line, Line], nv: int) -> _Tiles:
-        of_row, of_tile = winograd_costs(self._layer, lines, nv, self._target)
-        return _Tiles(of_row, of_tile, most_rows_of(nv, self._target))
+    def _tile(self, m: int, is_five: bool) -> Record:
+        layer, target = self._layer, self._target
+        lines = lines_for(m, layer.kernel[1:], layer.stride[1:])
+        few, many = (self._register_tile(lines, total) for total in (0, self._many))
+        wished = wished_tiles(layer, points_of(lines), target)
+        weights = float(price_of_weights(layer, lines, target))
+        return (m, *(line.m for line in lines), wished, weights, int(is_five), *few, *many)
 
-    def _lines_for(self, m: int) -> tuple[Line, Line]:
-        return lines_for(m, self._layer.kernel[1:], self._layer.stride[1:])
+    def _register_tile(self, lines: tuple[Line, Line], total: int) -> Record:
+        layer, target = self._layer, self._target
+        nv = vectors_of_tile(layer, total, target)
+        costs = map(float, winograd_costs(layer, lines, nv, target))
+        return (*costs, most_rows_of(nv, target), columns_of_tile(layer, nv, target))
 
     @staticmethod
     def of(layer: Layer, target: Target) -> Windows | None:
@@ -170,35 +146,15 @@ class Windows:
         """Results of the cheapest tile along an axis; 0 for the direct kernel, None if two cost
         the same.
         """
-        direct = self._direct.of(out[0] * out[1] * out[2])
-        bounds: dict[int, tuple[float, float]] = {0: (direct, direct)}
-        for m in self._plain:
-            bounds[m] = self._costs_of(m, out)
-        if self._takes_fives and gains_by_five(out[1:], (1, 1)):
-            bounds[5] = self._costs_of(5, out)
-        highest = min(high for _, high in bounds.values()) * _CLEARLY
-        rivals = [m for m, (low, _) in bounds.items() if low <= highest]
-        if len(rivals) == 1:
-            return rivals[0]
-        exact: dict[int, float] = {
-            m: self._costs_of(m, out, is_exact=True)[0] if m else direct for m in rivals
-        }
-        first, second = sorted(rivals, key=exact.__getitem__)[:2]
-        return first if exact[first] * _CLEARLY < exact[second] else None
+        depth, height, width = out
+        found = cheapest_tile(depth, height, width, self.record, self.record)
+        return found if found >= 0 else None
 
-    def _costs_of(self, m: int, out: Ints, is_exact: bool = False) -> tuple[float, float]:
-        """The least and the largest cost with tiles of this size; twice the cost if exact."""
-        down, across = self._lines[m]
-        total = out[0] * -(-out[1] // down.m) * -(-out[2] // across.m)
-        are_many = total >= self._many
-        of_row, of_tile, most = self._costs[m][are_many]
-        if is_exact:
-            points, nv = points_of(self._lines[m]), self._vectors[are_many]
-            _, mr = tiles_of_block(self._layer, points, total, nv, self._target)
-            fewest = highest = -(-total // mr) * mr
-        else:
-            fewest, highest = range_of_rows(total, most)
-        weights, transforms = self._weights[m], of_tile * total
-        return max(of_row * fewest, weights) + transforms, max(
-            of_row * highest, weights
-        ) + transforms
+    def chosen(self, out: Ints) -> Chosen:
+        """The result of :func:`.size_choices.cheapest_tile` by machine code."""
+        return Chosen("cheapest_tile", tuple(out), self.record)
+
+    @staticmethod
+    def key_of(tile: int) -> Hashable | None:
+        """The key for a tile of Winograd's algorithm; None for another result."""
+        return ("winograd", tile, False) if tile > 0 else None

@@ -38,10 +38,18 @@ def direct_tiles(layer: Layer, target: Target) -> Iterator[ConvSpec]:
         yield _of_tile(flat, min(flat.out[2], most[nv]), nv, target)
 
 
+def is_by_taps(layer: Layer, target: Target) -> bool:
+    """Whether a layer has too few channels to be summed by channels."""
+    return layer.ic < _FEWEST_CHANNELS and target.element.together == 1 and _has_few_taps(layer)
+
+
+def _has_few_taps(layer: Layer) -> bool:
+    return layer.kernel[2] <= MOST_TAPS and product(layer.kernel) > 1
+
+
 def _of_tile(flat: Layer, columns: int, nv: int, target: Target) -> ConvSpec:
     mr = min(columns, _rows_in_a_set(flat, target))
-    few = flat.xs[4] != 1 or (flat.ic < _FEWEST_CHANNELS and target.element.together == 1)
-    taps = few and flat.kernel[2] <= MOST_TAPS and product(flat.kernel) > 1
+    taps = flat.xs[4] != 1 and _has_few_taps(flat) or is_by_taps(flat, target)
     return ConvSpec(
         **flat.geometry, groups=flat.groups, ic=flat.ic, oc=flat.oc, mr=mr, nv=nv,
         half_last=ends_in_half(flat.oc, target),

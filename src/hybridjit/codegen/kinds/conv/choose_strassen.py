@@ -10,6 +10,7 @@ from ...._core.types import product
 from ...packing import first_half
 from .choose_direct import flattened
 from .layer import Layer
+from .size_choices import chunks_of_half, fewest_register_rows
 from .spec import PRODUCTS, StrassenSpec
 from .tile import most_rows
 
@@ -28,10 +29,6 @@ def has_halves(inputs: int, outputs: int, target: Target) -> bool:
     """Whether halves of the channels are whole vectors; of the filters the first half only."""
     are_whole = not inputs % (2 * target.lanes) and outputs > 2 * target.lanes
     return are_whole and target.element == SINGLE
-
-
-# Numbers of chunks into which the channels of a half may be divided.
-_CHUNKS = (1, 2, 4, 8, 16)
 
 
 def strassen_spec(layer: Layer, target: Target) -> StrassenSpec:
@@ -55,50 +52,31 @@ def strassen_spec(layer: Layer, target: Target) -> StrassenSpec:
     )  # fmt: skip
 
 
-# Pairs of a block that hide the time of reading its filters.
-_ENOUGH_PAIRS = 24
-
-
 def wished_pairs(pairs: int) -> int:
     """Pairs of a block of which there are two."""
     return max(1, -(-pairs // 2))
+
+
+def room_of_products(target: Target) -> int:
+    """Numbers of each of the seven products that fit in three eighths of the second-level cache."""
+    return 3 * target.l2_bytes // 8 // (4 * PRODUCTS)
 
 
 def chunks_for(ic: int, oc: int, wished: int, target: Target) -> tuple[int, int]:
     """The number of chunks of the channels, and the pairs of a block whose sums then fit in the
     cache.
 
-    The fewest chunks with which ``wished`` pairs fit, or :data:`_ENOUGH_PAIRS`; one, if the
+    The fewest chunks with which ``wished`` pairs fit, or :data:`ENOUGH_PAIRS`; one, if the
     products of all filters, which stay there until the last chunk, do not fit as well.
     """
-    wished = min(wished, _ENOUGH_PAIRS)
-    room = 3 * target.l2_bytes // 8 // (4 * PRODUCTS)
-    channels = ic // 2
-    for chunks in _CHUNKS if wished * oc // 2 <= room else ():
-        if room * chunks // channels >= wished and channels % (chunks * target.lanes) == 0:
-            return chunks, room * chunks // channels
-    return 1, room // channels
+    room, channels = room_of_products(target), ic // 2
+    chunks = chunks_of_half(wished, room, oc, channels, target.lanes)
+    return chunks, room * chunks // channels
 
 
 def pairs_of_block(pairs: int, wished: int, fitting: int, most: int) -> tuple[int, int]:
     """Pairs of a block near ``wished`` that fit, and rows of a register tile."""
     return _pairs_of_block(pairs, max(1, min(wished, fitting)), most)
-
-
-def range_of_pairs(pairs: int, wished: int, fitting: int, most: int) -> tuple[int, int]:
-    """Bounds of the rows up to which the register tiles of :func:`pairs_of_block` fill the pairs.
-
-    The blocks fill no more than those of the wished pairs in the smallest register tiles.
-    """
-    tiles = max(1, min(wished, fitting))
-    mr = min(tiles, _fewest_rows(most))
-    full, rest = divmod(pairs, tiles)
-    return pairs, (full * -(-tiles // mr) + -(-rest // mr)) * mr
-
-
-def _fewest_rows(most: int) -> int:
-    """Rows of the smallest register tile among which the best is found."""
-    return most // 2 + 1 if most > 6 else most - 1
 
 
 @lru_cache(maxsize=4096)
@@ -108,7 +86,7 @@ def _pairs_of_block(pairs: int, wished: int, most: int) -> tuple[int, int]:
     The search goes away from ``wished`` and ends at the first block without avoidable padding: 14
     to 19 us for 400 to 1600 pairs, instead of 280 to 420 for all blocks.
     """
-    fewest, most = _fewest_rows(most), min(pairs, most)
+    fewest, most = fewest_register_rows(most), min(pairs, most)
     low, high = max(1, wished // 2), min(pairs, wished * 5 // 4)
     least = min(-(-pairs // mr) * mr for mr in range(min(low, fewest), min(high, most) + 1))
     best = (10**9, 0, 0, 0)

@@ -11,6 +11,8 @@ from ...._core.types import product
 from ...interpolation import lines_for, most_points, points_of
 from ...spec import Ints
 from .layer import Layer
+from .size_choices import OF_A_BLOCK, even_tiles
+from .size_choices import gains_by_fives as fives_gain
 from .spec import LiveFilters, WinogradSpec
 from .tile import most_rows, multiplies_in_halves
 
@@ -30,7 +32,7 @@ _SIZES, _PLAIN_SIZES = (4, 2, 6, 5, 3), (4, 2)
 # reduce products by a sixth: 14x14 has nine tiles of 49 points instead of 16 of 36, and 256 to 256
 # channels take 0.53 instead of 0.68 ms; in ResNet-18, whose filters come from memory, 0.66 and 0.74
 # (Zen 4). Errors are 4e-5 of the deviation; with 512 channels 6e-5.
-_FIVE_FROM, _FIVE_TO, _FIVE_GAINS = 128, 512, 5 / 6
+_FIVE_FROM, _FIVE_TO = 128, 512
 # Minimum vectors of channels per group for strided layers: 28x28, 8 groups of 32 channels, stride
 # 2, takes 0.225 ms on 16 lanes, 0.219 with the direct kernel; groups of 64 channels 0.66 and 0.71.
 _STRIDED_GROUPS = 4
@@ -124,10 +126,7 @@ def takes_fives(layer: Layer, target: Target) -> bool:
 def gains_by_five(out: Ints, dilate: Ints) -> bool:
     """Whether tiles of 5 reduce the products of 3x3 enough for these results."""
 
-    def products(m: int) -> int:
-        return (m + 2) ** 2 * product(tuple(-(-size // (m * d)) for size, d in zip(out, dilate)))
-
-    return products(5) <= _FIVE_GAINS * products(4)
+    return bool(fives_gain(*(-(-size // d) for size, d in zip(out, dilate))))
 
 
 def winograd_blocks(layer: Layer, target: Target, m: int) -> Iterator[WinogradSpec]:
@@ -150,7 +149,7 @@ def winograd_spec(layer: Layer, target: Target, m: int, factor: float = 1) -> Wi
     total = product(tuple(-(-size // line.m) for size, line in zip(sizes, lines)))
     total *= layer.out[0] * product(layer.dilate[1:])
     nv = vectors_of_tile(layer, total, target)
-    columns = _columns(layer, nv, target)
+    columns = columns_of_tile(layer, nv, target)
     tiles, mr = tiles_of_block(layer, points, total, nv, target, factor)
     fitting = target.l2_bytes // 2 // (4 * points * tiles * nv * target.lanes)
     blocks = max(1, min(columns, fitting))
@@ -165,7 +164,7 @@ def winograd_spec(layer: Layer, target: Target, m: int, factor: float = 1) -> Wi
     )  # fmt: skip
 
 
-def _columns(layer: Layer, nv: int, target: Target) -> int:
+def columns_of_tile(layer: Layer, nv: int, target: Target) -> int:
     """Blocks of the filters with ``nv`` vectors each."""
     vectors = -(-layer.oc // target.lanes)
     return -(-vectors // nv)
@@ -175,6 +174,15 @@ def tiles_of_block(
     layer: Layer, points: int, total: int, nv: int, target: Target, factor: float = 1
 ) -> tuple[int, int]:
     """Tiles of a block, and rows of a register tile, for ``total`` tiles of the image."""
+    wished = wished_tiles(layer, points, target, factor)
+    if layer.images:  # usually several
+        return _tile_block(total, wished, most_rows(target)[2])
+    columns = columns_of_tile(layer, nv, target)
+    return _even_tile_block(total, wished, most_rows_of(nv, target), columns, layer.groups)
+
+
+def wished_tiles(layer: Layer, points: int, target: Target, factor: float = 1) -> int:
+    """Tiles of a block that suit the second-level cache."""
     channels = layer.kernel[0] * layer.ic
     filters = 4 * points * channels * layer.oc
     if filters <= 4 * target.l2_bytes:
@@ -182,11 +190,7 @@ def tiles_of_block(
         wished = max(12 if filters <= target.l2_bytes else 20, fitting)
     else:
         wished = 28 if filters <= 16 * target.l2_bytes else 49
-    wished = max(2, int(factor * wished))
-    if layer.images:  # usually several
-        return _tile_block(total, wished, most_rows(target)[2])
-    columns = _columns(layer, nv, target)
-    return _even_tile_block(total, wished, most_rows_of(nv, target), columns, layer.groups)
+    return max(2, int(factor * wished))
 
 
 def vectors_of_tile(layer: Layer, total: int, target: Target) -> int:
@@ -200,17 +204,6 @@ def vectors_of_tile(layer: Layer, total: int, target: Target) -> int:
 def many_tiles(target: Target) -> int:
     """Tiles of an image from which on register tiles of one vector are filled."""
     return 2 * most_rows(target)[1]
-
-
-def range_of_rows(total: int, most: int) -> tuple[int, int]:
-    """The fewest and the most rows of the products: ``total`` tiles in full register tiles."""
-    rows = [-(-total // mr) * mr for mr in _register_rows(total, most)]
-    return min(rows), max(rows)
-
-
-def _register_rows(total: int, most: int) -> range:
-    """Rows of a register tile among which the best is found."""
-    return range(min(total, max(2, most // 2)), min(total, most) + 1)
 
 
 def live_winograd_specs(layer: Layer, target: Target) -> Iterator[WinogradSpec]:
@@ -260,35 +253,5 @@ def most_rows_of(nv: int, target: Target) -> int:
 def _even_tile_block(
     total: int, wished: int, most: int, columns: int, groups: int
 ) -> tuple[int, int]:
-    """As :func:`_tile_block`, with equal rows for two threads, in blocks of full register tiles.
-
-    51 tiles in blocks of 26 and 25: with 33 and 18, one of two threads has 1.2 times the mean. 192
-    to 192 channels take 6 % less on one thread as well: 52 rows are less than 55.
-    """
-    best = (10.0**12, 0, 0, 0)
-    fewest, many = max(1, min(total, wished * 2 // 3)), min(total, wished * 4 // 3)
-    for mr in _register_rows(total, most):
-        rows = -(-total // mr)
-        for each in range(-(-fewest // mr), -(-many // mr) + 1):
-            each = -(-rows // -(-rows // each))
-            tiles = min(total, each * mr)
-            if tiles > many:
-                continue
-            half = _larger_half(rows, each, columns, groups) / groups
-            padded = mr * (rows * columns + 2 * half)
-            # A wider register tile loads each row of filters for more rows of data.
-            cost = padded * (64 + abs(min(most, 12) - mr))
-            best = min(best, (cost, abs(tiles - wished), tiles, mr))
-    return best[2], best[3]
-
-
-def _larger_half(rows: int, each: int, columns: int, groups: int) -> int:
-    """The work of the slower of two threads, in register tiles: see ``tile_blocks``."""
-    if columns == groups == 1:
-        return -(-rows // 2)
-    blocks = -(-rows // each)
-    groups_before, units = divmod(blocks * columns * groups // 2, blocks * columns)
-    block, in_block = divmod(units, columns)
-    start, end = ((2 * i * rows + blocks) // (2 * blocks) for i in (block, block + 1))
-    first = groups_before * rows * columns + start * columns + in_block * (end - start)
-    return max(first, groups * rows * columns - first)
+    """As :func:`_tile_block`, with equal rows for two threads, in blocks of full register tiles."""
+    return divmod(even_tiles(total, wished, most, columns, groups), OF_A_BLOCK)

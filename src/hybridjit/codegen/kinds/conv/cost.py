@@ -88,6 +88,11 @@ class DirectCost:
         nbytes = target.element_bytes * operations // 2 // self._at_once
         self._price = _price(images, nbytes, target)
 
+    @property
+    def record(self) -> tuple[int | float, ...]:
+        """The numbers, as in ``size_choices.STRASSEN`` and ``WINDOWS``."""
+        return self._operations, self._at_once, float(self._padded), float(self._price)
+
     def of(self, positions: int) -> float:
         """The cost for these positions of an image."""
         operations = self._padded * (self._operations * positions) / self._at_once
@@ -114,6 +119,11 @@ class StrassenCost:
         if not are_adjacent:
             self._of_pair += _OF_A_STRIDED_PAIR[in_halves] * ic / 2
         self._weights = _again(PRODUCTS * ic * oc, target) / 2
+
+    @property
+    def record(self) -> tuple[float, ...]:
+        """The numbers, as in ``size_choices.STRASSEN``."""
+        return float(self._of_row), float(self._of_pair), float(self._weights)
 
     def of(self, pairs: int, tiles: int, mr: int) -> float:
         """The cost for these pairs, in blocks of ``tiles`` and register tiles of ``mr``."""

@@ -289,7 +289,11 @@ def _rows_by_strassen(step: Step, setting: Setting) -> SampleRows:
         return known[stride, ic, oc].pays(whole, count)
 
     sizes = (x.shape[0], rows.count, x.strides[1], *channels)
-    return rows if decided("strassen", pays, sizes) else SampleRows()
+    chosen = None
+    if not is_symbolic(sizes[2:]):
+        positions = Positions(*channels, x.strides[1] == 1, target, winograd)
+        chosen = positions.pays_by_machine_code(x.shape[0], rows.count)
+    return rows if decided("strassen", pays, sizes, chosen) else SampleRows()
 
 
 def _choose_as_convolution(step: Step, setting: Setting, rows: SampleRows) -> tuple[Call, ...]:
