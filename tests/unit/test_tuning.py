@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import numpy as np
 import pytest
@@ -18,6 +19,9 @@ from hybridjit.compilation import compile_graph, find_target
 from hybridjit.compiler import new_log, plan_graph
 from hybridjit.errors import ModelFormatError, MXNetError
 from hybridjit.profiling.tuning import Tried, tune, tuned_of
+from hybridjit.runtime import profiling
+from hybridjit.runtime.profiling import Profiler
+from hybridjit.runtime.threads import threads
 
 
 def network():
@@ -54,6 +58,20 @@ def tried_with(measure):
 
 def specs_of(executable):
     return [call.spec for row in executable.code.calls for call in row]
+
+
+@pytest.mark.parametrize("shortest", [0, 1e9])
+def test_one_thread_is_timed_in_cpu_time_unless_a_run_is_short(monkeypatch, shortest):
+    monkeypatch.setattr(profiling, "_LONG_RUN", shortest)
+    executable, y = compiled()
+    (x,) = (array for name, array in network()[1].items() if name == "x")
+    with threads(1):
+        profiler = Profiler(executable, [x], [y])
+    before = time.thread_time()
+    profiler.run_watched()
+    bounds = 1e-9 * profiler._stamps.bounds(len(profiler._calls()))
+    is_of_thread = bool(before <= bounds[0] < bounds[-1] <= time.thread_time())
+    assert is_of_thread == (shortest == 0)
 
 
 KEPT = []  # executables that were measured: loaded kernels are not compiled again

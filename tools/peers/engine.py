@@ -1,8 +1,9 @@
 """One engine, one network, one process: ``engine.py ENGINE MODELS NAME BATCH THREADS``.
 
-Prints one JSON line {"compile_s", "error", "rss_mb"} and then times of runs, as turns.py says.
-``error`` is the largest difference from MXNet's recorded output, over that output's standard
-deviation. Each engine is imported where it is used: no environment has them all.
+Prints one JSON line {"compile_s", "error", "rss_mb"} and then times of runs, as turns.py says: CPU
+time with one thread, else elapsed time. ``error`` is the largest difference from the recorded
+output, over that output's standard deviation. Each engine is imported where it is used: no
+environment has them all.
 """
 
 import os
@@ -10,15 +11,19 @@ import sys
 import time
 import warnings
 
-from turns import bound_threads, serve
+from turns import bound_threads, clock_for, serve
 
 
 def load_hybridjit(prefix, batch, threads, x, **precision):
     import hybridjit as mx
 
-    net = mx.gluon.SymbolBlock.imports(f"{prefix}-symbol.json", ["data"], f"{prefix}-0000.params")
+    symbol = f"{prefix}-symbol.json"
+    if os.path.exists(symbol):
+        net = mx.gluon.SymbolBlock.imports(symbol, ["data"], f"{prefix}-0000.params")
+    else:
+        net = mx.onnx.load(f"{prefix}-b{batch}.onnx")
     net.hybridize(static_alloc=True, static_shape=True, **precision)
-    data = mx.nd.array(x)
+    data = mx.nd.array(x, dtype=x.dtype)
     return lambda: net(data).asnumpy()
 
 
@@ -104,7 +109,7 @@ def main(engine, models, name, batch, threads):
     y = run()
     took = time.perf_counter() - start
     error = float(np.abs(y - recorded["y"]).max() / recorded["y"].std())
-    serve(run, compile_s=took, error=error)
+    serve(run, clock_for(threads), compile_s=took, error=error)
 
 
 if __name__ == "__main__":

@@ -6,9 +6,8 @@ root mean square of the differences from the float32 output, over that output's 
 """
 
 import sys
-import time
 
-from turns import bound_threads, serve
+from turns import bound_threads, clock_for, serve
 
 
 def inputs(recorded):
@@ -87,8 +86,7 @@ def main(engine, folder, file, threads):
     version, run = LOADERS[engine](folder, file, int(threads), recorded)
     y, right = run(), recorded["y"]
     error = float(np.sqrt(np.mean((y - right) ** 2)) / right.std())
-    clock = time.process_time if threads == "1" else time.perf_counter
-    serve(run, clock, error=error, version=version)
+    serve(run, clock_for(threads), error=error, version=version)
 
 
 if __name__ == "__main__":

@@ -49,15 +49,15 @@ def measure_read_bandwidth(target: Target) -> float:
 
 
 def _least_seconds(module: ir.Module, target: Target, call: Callable[[Any], None]) -> float:
-    """The fastest of several calls, which excludes time taken by other programs."""
+    """The least CPU time of several calls, which excludes time taken by other programs."""
     library = Library([compile_object(str(module), target)], target, ["measure"])
     run = _FUNCTION(library.address("measure"))
     times = []
     call(run)
     for _ in range(_REPEATS):
-        start = time.perf_counter()
+        start = time.thread_time()
         call(run)
-        times.append(time.perf_counter() - start)
+        times.append(time.thread_time() - start)
     library.close()
     return min(times)
 

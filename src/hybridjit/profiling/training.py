@@ -29,6 +29,7 @@ from ..optimizer import Optimizer, create
 from ..optimizer.base import State
 from ..optimizer.one_call import gather
 from ..runtime.profiling import faster_means
+from ..runtime.threads import get_num_threads
 from ..trained import Trained
 from .report import (
     NATIVE,
@@ -218,6 +219,7 @@ def _updates(rule: Optimizer, weights: Mapping[str, NDArray], seconds: float) ->
     grads = {name: weight * 1e-3 for name, weight in weights.items()}
     states = {n: rule.create_state_multi_precision(n, weight) for n, weight in weights.items()}
     calls = {n: _call(rule, n, weight, grads[n], states[n]) for n, weight in weights.items()}
+    clock = time.thread_time if get_num_threads() == 1 else time.perf_counter
     rounds: list[list[float]] = []
     deadline = time.perf_counter() + seconds
     while len(rounds) < _LEAST_ROUNDS or (
@@ -225,9 +227,9 @@ def _updates(rule: Optimizer, weights: Mapping[str, NDArray], seconds: float) ->
     ):
         took = []
         for run, _ in calls.values():
-            start = time.perf_counter()
+            start = clock()
             run()
-            took.append(time.perf_counter() - start)
+            took.append(clock() - start)
         rounds.append(took)
     for (name, weight), mean in zip(weights.items(), faster_means(rounds)):
         moved = 3 * weight._data.nbytes + 2 * _state_bytes(states[name])

@@ -167,7 +167,5 @@ def _rounds(
 ) -> list[Round]:
     """The least seconds of each step, in rounds in which the two executables alternate."""
     one, two = (Profiler(each, inputs, each.results.arrays(inputs)) for each in (usual, other))
-    for profiler in (one, two):
-        profiler.least(0)  # excludes lazy loading in the first runs
     time = seconds / (2 * _ROUNDS)
     return [(one.least(time), two.least(time)) for _ in range(_ROUNDS)]

@@ -5,19 +5,25 @@ Input: the numbers of steps and of threads. Output: arrays of nanoseconds.
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 
 
 class Stamps:
-    """Memory for the times of up to ``steps`` steps on up to ``threads`` threads."""
+    """Memory for the times of up to ``steps`` steps on up to ``threads`` threads.
+
+    The first pair has the number of the clock that native code reads.
+    """
 
     def __init__(self, steps: int, threads: int) -> None:
         self._threads = threads
-        self._memory = np.zeros((threads * (2 * steps + 1), 2), np.int64)
+        self._memory = np.zeros((1 + threads * (2 * steps + 1), 2), np.int64)
 
-    def clear(self) -> int:
-        """Discard all times. Returns the address for the next run."""
+    def clear(self, clock: int = time.CLOCK_MONOTONIC) -> int:
+        """Discard all times. Returns the address for the next run, which reads ``clock``."""
         self._memory.fill(0)
+        self._memory[0] = clock
         return int(self._memory.ctypes.data)
 
     def bounds(self, steps: int) -> np.ndarray:
@@ -36,6 +42,6 @@ class Stamps:
         return spans
 
     def _times(self, steps: int) -> np.ndarray:
-        used = self._memory[: self._threads * (2 * steps + 1)]
+        used = self._memory[1 : 1 + self._threads * (2 * steps + 1)]
         times: np.ndarray = used @ np.array([1_000_000_000, 1])
         return times.reshape(self._threads, -1)

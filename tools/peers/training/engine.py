@@ -14,7 +14,7 @@ import warnings
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parent.parent))
-from turns import bound_threads, serve
+from turns import bound_threads, clock_for, serve
 
 SGD = {"learning_rate": 0.01, "momentum": 0.9, "wd": 1e-4}
 COUNT = 10  # of different batches
@@ -158,7 +158,7 @@ def main(engine, name, threads, weights):
     took = time.perf_counter() - start
     losses += [step(i) for i in range(1, COUNT)]
     numbers = itertools.count()
-    serve(lambda: step(next(numbers)), compile_s=took, losses=losses)
+    serve(lambda: step(next(numbers)), clock_for(threads), compile_s=took, losses=losses)
 
 
 if __name__ == "__main__":

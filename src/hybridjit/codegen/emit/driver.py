@@ -30,7 +30,7 @@ from ..llvm import ir
 from ..llvm.builder import LoopBuilder
 from ..llvm.indices import Index
 from ..llvm.library import Library, provide
-from ..llvm.types import I64, PTR, VOID, Value
+from ..llvm.types import I32, I64, PTR, VOID, Value
 from .entries import FROM_PYTHON, Entries, emit_entries
 from .listening import emit_clock, emit_let_go, emit_listen, emit_obey, emit_poll, emit_take_back
 from .pool_memory import (
@@ -128,10 +128,10 @@ def emit_run(module: ir.Module, target: Target, barrier: ir.Function) -> ir.Func
 
     Unless ``stamps`` is null, the times before and after this thread's part of each step are stored
     there, and behind them the caller's time after the last barrier: a row of pairs of seconds and
-    nanoseconds for each thread. A single thread needs no pool. A stretch of steps has the number of
-    its first one: its index plus ``base``, which is unique among the jobs of a pool. After a stop,
-    threads begin no other step of the stretch, and a further barrier at its end ensures that all
-    have seen the stop before the caller leaves.
+    nanoseconds for each thread, after the number of the clock. A single thread needs no pool. A
+    stretch of steps has the number of its first one: its index plus ``base``, which is unique among
+    the jobs of a pool. After a stop, threads begin no other step of the stretch, and a further
+    barrier at its end ensures that all have seen the stop before the caller leaves.
     """
     kinds = [PTR, PTR, I64, I64, I64, I64, PTR, I64, PTR]
     lb, function = new_function(module, target, "run", VOID, kinds)
@@ -186,10 +186,10 @@ def _emit_forget_claims(lb: LoopBuilder, pool: Value, tid: Value, threads: Value
 
 
 def _emit_stamp(lb: LoopBuilder, stamps: Value, number: Index) -> None:
-    """Store the time as pair ``number``, unless ``stamps`` is null."""
+    """Store the time as pair ``number`` after the clock's, unless ``stamps`` is null."""
     with lb.when(lb.b.icmp_unsigned("!=", stamps, null())):
-        place = lb.b.gep(stamps, [lb.i64(lb.mul(number, 2))], source_etype=I64)
-        emit_clock(lb, place)
+        clock = lb.b.trunc(load_slot(lb, stamps, 0), I32)
+        emit_clock(lb, slot_at(lb, stamps, lb.mul(lb.add(number, 1), 2)), clock)
 
 
 def _emit_call(module: ir.Module, target: Target, listen: ir.Function) -> ir.Function:

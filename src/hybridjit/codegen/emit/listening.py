@@ -118,11 +118,10 @@ def _emit_hear(module: ir.Module, target: Target) -> ir.Function:
 def _emit_now(lb: LoopBuilder) -> Value:
     """The time in nanoseconds."""
     place = lb.b.alloca(I64, 2)
-    emit_clock(lb, place)
+    emit_clock(lb, place, ir.Constant(I32, time.CLOCK_MONOTONIC))
     return lb.add(lb.mul(load_slot(lb, place, 0), 1_000_000_000), load_slot(lb, place, 1))
 
 
-def emit_clock(lb: LoopBuilder, place: Value) -> None:
-    """Store the time, as seconds and nanoseconds."""
-    clock = lb.declare("clock_gettime", I32, [I32, PTR])
-    lb.b.call(clock, [ir.Constant(I32, time.CLOCK_MONOTONIC), place])
+def emit_clock(lb: LoopBuilder, place: Value, clock: Value) -> None:
+    """Store the time of a clock of the system, as seconds and nanoseconds."""
+    lb.b.call(lb.declare("clock_gettime", I32, [I32, PTR]), [clock, place])
