@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from hybridjit._core.config import config
 from hybridjit._core.options import Options
 from hybridjit._core.symbolic import Scope
 from hybridjit._core.types import TensorType, type_of
@@ -45,6 +46,15 @@ def is_available(target: str) -> bool:
 
 
 AVAILABLE = tuple(t for t in TARGETS if is_available(t))
+
+
+def has_tiles() -> bool:
+    """Whether products of bytes use tile registers, for HYBRIDJIT_TARGET."""
+    return find_target(config.target).has_tiles
+
+
+# The same for products of bytes, which use the tile registers of a host that has them.
+OF_BYTES = (*AVAILABLE, "avx512") if find_target().has_tiles else AVAILABLE
 
 
 def var(name: str, shape: tuple[int, ...] | None = None) -> Output:

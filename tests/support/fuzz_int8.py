@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from compiling import AVAILABLE, compiled
+from compiling import OF_BYTES, compiled
 from fuzz_cases import in_float64, largest_of, run_reference
 from fuzz_sizes import size_difference
 from growing import RandomGraph
@@ -188,7 +188,7 @@ def _on_targets(
     case: RandomGraph, ranged: RandomGraph, wanted: list[np.ndarray], keep: Keep
 ) -> str:
     """Other targets, if all operators are exact."""
-    for target in AVAILABLE[1:]:
+    for target in OF_BYTES[1:]:
         with override(target=target):
             made = _executable(ranged, keep)
         if not all(map(_is_exact, _one(made).plan.graph.values)):

@@ -149,6 +149,14 @@ def test_quads_are_one_instruction_where_the_cpu_has_it(
     assert not any(loop.count(r"vmov.*[yz]mm\d+, .*%rsp") for loop in loops)
 
 
+def test_tiles_of_bytes_are_loaded_once_for_two_products_each():
+    features = "+avx512vnni,+amx-tile,+amx-int8"
+    target = replace(TARGETS["avx512"], name="amx", cpu="icelake-server", features=features)
+    (spec,) = specs_of(of_bytes(64, (1, 9, 9, 64), pad=(1, 1)), target)
+    loop = max(innermost_loops(listing(spec, target)), key=lambda loop: loop.count("tdpbusd"))
+    assert loop.count("tdpbusd") == loop.count("tileloadd") == 4
+
+
 @pytest.mark.parametrize(
     "features, counts", [("+dotprod", {"sdot": 32}), ("+dotprod,+i8mm", {"usdot": 16})]
 )

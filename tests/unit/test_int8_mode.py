@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import hybridjit as mx
-from compiling import AVAILABLE
+from compiling import OF_BYTES
 from hybridjit import autograd, gluon, nd
 from hybridjit._core.config import override
 from hybridjit.cli import main
@@ -76,7 +76,7 @@ def test_the_bits_are_those_of_any_target_batch_and_number_of_threads():
     net, x = convolutional(), batch(5, 2)
     table = calibration.calibrate(net, [batch(16)])
     results = []
-    for target in AVAILABLE:
+    for target in OF_BYTES:
         with override(target=target):
             net.hybridize(precision="int8", calibration=table, dynamic=False)
             whole = net(x).asnumpy()
@@ -275,7 +275,7 @@ def test_groups_of_few_channels_are_added_exactly_in_float32(channels, taps, cap
     net.hybridize(precision="int8", calibration=table, dynamic=False)
     weight = net[0].weight.data().asnumpy()
     results = [_by_integers(x.asnumpy(), weight, table["net_few_fwd"], taps // 2)]
-    for target in AVAILABLE:
+    for target in OF_BYTES:
         with override(target=target, dump=("fuse",), explain=True):
             net.hybridize(precision="int8", calibration=table, dynamic=False)
             results.append(net(x).asnumpy())

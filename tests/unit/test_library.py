@@ -751,7 +751,8 @@ class TestTargets:
     def test_the_widest_that_this_cpu_has(self, digits):
         with override(target=""):
             here = hybridjit.compilation.find_target().name
-        assert hybridjit.library.load(f"{digits}.so").target == here
+        wanted = "avx512" if here == "amx" else here
+        assert hybridjit.library.load(f"{digits}.so").target == wanted
 
     def test_a_small_cpu_takes_the_small_one(self, digits, recorded, tmp_path):
         program = compiled("classify.c", digits, tmp_path, "o")

@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from compiling import AVAILABLE, call, compiled, plan_of, run_compiled, run_reference, var
+from compiling import OF_BYTES, call, compiled, plan_of, run_compiled, run_reference, var
 from hybridjit._core.config import override
 from hybridjit._core.options import Options
 from hybridjit.ops import lookup, run_ref
@@ -44,7 +44,7 @@ def test_outside_of_the_data_bytes_are_the_zero_point():
     assert found[0, 0].tolist() == [[40, 60, 40], [60, 90, 60], [40, 60, 40]]
 
 
-@pytest.mark.parametrize("target", AVAILABLE)
+@pytest.mark.parametrize("target", OF_BYTES)
 @pytest.mark.parametrize("dtype, zero", [("uint8", 0), ("uint8", 131), ("int8", -5)])
 def test_compiled_products_of_bytes_are_those_of_the_reference(target, dtype, zero):
     """Of channels that fill words of four and of others, of groups, in rows and in images."""
@@ -101,7 +101,7 @@ def test_compiled_products_of_bytes_are_those_of_the_reference(target, dtype, ze
         np.testing.assert_array_equal(one, other)
 
 
-@pytest.mark.parametrize("target", AVAILABLE)
+@pytest.mark.parametrize("target", OF_BYTES)
 @pytest.mark.parametrize("kernel, stride, pad", [(3, 1, 1), (3, 2, 1), (5, 2, 2)])
 def test_depthwise_products_of_bytes_are_those_of_the_reference(target, kernel, stride, pad):
     """Of channels that fill blocks and of others, and of rows that do not come in pairs."""
@@ -138,7 +138,7 @@ MATRICES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("target", AVAILABLE)
+@pytest.mark.parametrize("target", OF_BYTES)
 @pytest.mark.parametrize(
     "dtype, zeros", [("uint8", (0, 128)), ("uint8", (200, 7)), ("int8", (3, 0))]
 )
@@ -172,7 +172,7 @@ def test_products_of_matrices_of_bytes_are_those_of_the_reference(name, dtype, z
         np.testing.assert_array_equal(array, wanted)
 
 
-@pytest.mark.parametrize("target", AVAILABLE)
+@pytest.mark.parametrize("target", OF_BYTES)
 @pytest.mark.parametrize("dtype", ["uint8", "int8"])
 @pytest.mark.parametrize("size", [1, 17, 128, 197])
 def test_rows_of_bytes_have_the_bits_of_rows_of_floats(size, dtype, target):
@@ -202,7 +202,7 @@ def test_rows_of_bytes_have_the_bits_of_rows_of_floats(size, dtype, target):
 SCALES = (0.0123, 1.0, 3.0, 1e-30, 1e-3, 0.1, 7.7e20, 1e-38, 2.5e-42)
 
 
-@pytest.mark.parametrize("target", AVAILABLE)
+@pytest.mark.parametrize("target", OF_BYTES)
 @pytest.mark.parametrize("zero, dtype", [(201, "uint8"), (-17, "int8")])
 def test_bytes_are_those_of_a_division(target, zero, dtype):
     """At ties, next to them, beyond the range, at infinity and at NaN, for scales of all sizes."""
@@ -231,7 +231,7 @@ def test_bytes_are_those_of_a_division(target, zero, dtype):
         np.testing.assert_array_equal(one, other)
 
 
-@pytest.mark.parametrize("target", AVAILABLE)
+@pytest.mark.parametrize("target", OF_BYTES)
 @pytest.mark.parametrize("zero, dtype", [(0, "uint8"), (201, "uint8"), (-17, "int8")])
 @pytest.mark.parametrize("groups", [1, 64])
 def test_bytes_of_sums_that_are_packed_are_those_of_the_reference(target, zero, dtype, groups):
@@ -290,7 +290,7 @@ def test_a_quantized_residual_block_has_the_same_bits_on_every_target_and_for_ev
     kinds = [step.kind for step in plan.steps]
     assert kinds.count("byte_product") == 3 and "conv" not in kinds
     found = []
-    for target in AVAILABLE:
+    for target in OF_BYTES:
         with override(target=target):
             found.append(run_compiled(outputs, arrays, params)[0])
     for other in found[1:]:
@@ -313,7 +313,7 @@ def test_rows_of_few_channels_are_read_as_lines_where_no_window_is_padded():
         np.testing.assert_array_equal(one, other)
 
 
-@pytest.mark.parametrize("target", AVAILABLE)
+@pytest.mark.parametrize("target", OF_BYTES)
 def test_maxima_of_bytes_are_those_of_the_reference(target):
     arrays = {f"x{n}": some_bytes(2, n, 9, 8, dtype="uint8") for n in (8, 70)}
     window = {"kernel": (3, 3), "stride": (2, 2), "pad": (1, 1), "pool_type": "max"}
@@ -325,7 +325,7 @@ def test_maxima_of_bytes_are_those_of_the_reference(target):
         np.testing.assert_array_equal(one, other)
 
 
-@pytest.mark.parametrize("target", AVAILABLE)
+@pytest.mark.parametrize("target", OF_BYTES)
 def test_functions_follow_maxima_of_bytes_in_one_kernel(target):
     """A vector has as many lanes as bytes: functions by tables of 16 lanes take it in parts."""
     arrays = {"x": some_bytes(2, 9, 8, 70, dtype="uint8")}
@@ -339,7 +339,7 @@ def test_functions_follow_maxima_of_bytes_in_one_kernel(target):
         np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize("target", AVAILABLE)
+@pytest.mark.parametrize("target", OF_BYTES)
 def test_bordered_pixels_of_few_bytes_are_those_of_the_planes(target):
     """Rows of 16 pixels and of others, which end in a part that is written twice."""
     arrays, outputs = {}, []

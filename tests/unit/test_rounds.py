@@ -92,7 +92,7 @@ def test_tests_for_any_cpu_run_for_this_one_alone():
 
 
 @pytest.mark.skipif(
-    find_target().name not in ("avx512", "avx2"), reason="this CPU imitates no narrower kind"
+    find_target().name not in ("amx", "avx512", "avx2"), reason="this CPU imitates no narrower kind"
 )
 @pytest.mark.parametrize("condition", HOLDS)
 def test_a_failure_in_any_round_counts(tmp_path, condition):

@@ -125,7 +125,7 @@ def test_yes_and_no(name):
 @pytest.mark.parametrize(
     ("name", "text", "says"),
     [
-        ("TARGET", "avx9", "HYBRIDJIT_TARGET='avx9': it is native, avx512bf16, avx512, avx2"),
+        ("TARGET", "avx9", "HYBRIDJIT_TARGET='avx9': it is native, amx, avx512bf16, avx512"),
         ("SKIP", "foo", "HYBRIDJIT_SKIP: there is no 'foo'; known are lower-float16"),
         ("SKIP", "layout,fusee", "HYBRIDJIT_SKIP: there is no 'fusee'; did you mean 'fuse'?"),
         ("DUMP", "fus", "HYBRIDJIT_DUMP: there is no 'fus'; did you mean 'fuse'?"),
@@ -175,7 +175,7 @@ def test_former_names_of_passes_are_read_as_their_new_names():
 
 
 def test_targets_are_those_of_the_code_generator():
-    known = {*targets._PORTABLE, *targets._ALIASES, "native", "generic"}
+    known = {*targets._PORTABLE, *targets._ALIASES, "native", "generic", "amx"}
     assert set(TARGETS) == known
 
 

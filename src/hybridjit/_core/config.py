@@ -86,7 +86,7 @@ def one_of(*values: str) -> Callable[[str], str]:
 
 # CPUs that HYBRIDJIT_TARGET names; the code generator knows the features of each.
 TARGETS = (
-    *("native", "avx512bf16", "avx512", "avx2", "sse2", "neon", "generic"),
+    *("native", "amx", "avx512bf16", "avx512", "avx2", "sse2", "neon", "generic"),
     *("x86-64-v4", "x86-64-v3", "x86-64-v2", "x86-64"),
 )
 
@@ -174,7 +174,11 @@ SWITCHES = (
         "EXPLAIN", "", _flag, "print reasons for compilations, kernel choices and missed fusions"
     ),
     Switch(
-        "TARGET", "", _target, "compile for another CPU: `avx512`, `avx2`, `sse2` or `neon`", True
+        "TARGET",
+        "",
+        _target,
+        "compile for another CPU: `avx512` (without AMX), `avx2`, `sse2` or `neon`",
+        True,
     ),
     Switch("TUNED", "", home_expanded, "file of `hybridjit tune` that chooses kernels", True),
     Switch(

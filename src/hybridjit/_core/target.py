@@ -121,6 +121,11 @@ class Target:
         return feature in self._features
 
     @property
+    def has_tiles(self) -> bool:
+        """Whether instructions multiply tiles of 16 rows of bytes, and the system allows them."""
+        return {"+amx-tile", "+amx-int8"}.issubset(self._features)
+
+    @property
     def has_dots(self) -> bool:
         """Whether an instruction of NEON adds the products of four pairs of int8 to each lane."""
         return self.triple.startswith(("aarch64", "arm64")) and "+dotprod" in self._features

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
+from .._core.lazy import Late
 from .._core.target import Target
 from .emit.keys import machine_facts
+
+if TYPE_CHECKING:
+    from .llvm import permission
+else:
+    permission = Late(".llvm.permission", __package__)  # for CPUs that need one
 
 # LLVM's name of the CPU, bytes of a vector, number of registers, and support of FMA.
 _NARROWER = {
@@ -31,6 +38,8 @@ def find_target(name: str = "") -> Target:
     if name in ("", "native", host.name):
         return host
     name = _ALIASES.get(name, name)
+    if name == "avx512" and host.has_tiles:
+        return _without_tiles(host)
     if name == "neon" and host.name == "neon":
         return host
     if name not in _NARROWER or not host.triple.startswith("x86_64"):
@@ -73,8 +82,15 @@ def _host_target() -> Target:
     if triple.startswith(("aarch64", "arm64")):
         return Target("neon", triple, facts.cpu, facts.features, 16, 32, True)
     if "+avx512f" in features and "+avx512vl" in features:
-        return Target("avx512", triple, facts.cpu, facts.features, 64, 32, True)
+        target = Target("amx", triple, facts.cpu, facts.features, 64, 32, True)
+        has_tiles = target.has_tiles and permission.allows_tiles()
+        return target if has_tiles else _without_tiles(target)
     if "+avx2" in features and "+fma" in features:
         return Target("avx2", triple, facts.cpu, facts.features, 32, 16, True)
     name = "sse2" if "x86_64" in triple else "generic"
     return Target(name, triple, facts.cpu, facts.features, 16, 16, False)
+
+
+def _without_tiles(target: Target) -> Target:
+    """The same CPU without tile registers, which LLVM's name of the CPU may imply."""
+    return replace(target, name="avx512", features=target.features.replace("+amx", "-amx"))

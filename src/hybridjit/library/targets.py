@@ -26,8 +26,9 @@ def find_targets(names: str, precision: str = "float32") -> tuple[Target, ...]:
 
 def _here(precision: str) -> Target:
     host = find_target()
+    name = "avx512" if host.has_tiles else host.name
     in_pairs = precision == "bfloat16" and host.has_bfloat16
-    return replace(portable_target("avx512bf16" if in_pairs else host.name), model=host.cpu)
+    return replace(portable_target("avx512bf16" if in_pairs else name), model=host.cpu)
 
 
 def _order(target: Target) -> tuple[int, bool, bool]:

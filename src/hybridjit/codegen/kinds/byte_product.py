@@ -1,4 +1,4 @@
-"""Convolutions and dense layers of bytes: int32 sums, computed by the direct kernel.
+"""Convolutions and dense layers of bytes: int32 sums, by the direct kernel or in tiles.
 
 A dense layer is a 1x1 convolution of one image with a column for each row of data: sums of integers
 are exact, so that their order, and with it the tile, may depend on the number of rows.
@@ -15,6 +15,9 @@ from ...ops.quantized import INTEGER_DENSE, is_depthwise
 from ..call import Address, Call, Setting, build_program, views_of
 from ..packing import Packing, QuadPacking
 from .byte_depthwise import ByteDepthwiseSpec, choose_byte_depthwise, emit_byte_depthwise
+from .byte_tiles.choose import tiled_calls
+from .byte_tiles.emit import emit_byte_tiles
+from .byte_tiles.spec import ByteTilesSpec
 from .conv.choose import calls_of, layer_of
 from .conv.direct import emit_conv
 from .conv.layer import Layer
@@ -35,6 +38,9 @@ def choose_bytes(step: Step, setting: Setting) -> tuple[Call, ...]:
     is_dense = anchor.op is INTEGER_DENSE
     layer = layer_of_rows(step, SampleRows(x.shape[0])) if is_dense else layer_of(step)
     batch = 1 if is_dense else x.shape[0]
+    tiled = tiled_calls(step, layer, extra, batch, setting)
+    if tiled:
+        return tiled
     if _has_lines(layer):
         layer = _in_lines(layer)
         return calls_of(step, layer, Address(x), extra, batch, setting, _packed_in_lines)
@@ -73,5 +79,9 @@ def _packed_in_lines(packing: Packing) -> Packing:
 register(
     "byte_product",
     choose_bytes,
-    {ConvSpec: emit_conv, ByteDepthwiseSpec: emit_byte_depthwise},
+    {
+        ConvSpec: emit_conv,
+        ByteDepthwiseSpec: emit_byte_depthwise,
+        ByteTilesSpec: emit_byte_tiles,
+    },
 )

@@ -14,6 +14,7 @@ from ...call import rounds_of
 from ...llvm.builder import LoopBuilder
 from ...llvm.indices import Index
 from ...llvm.types import I64, Value
+from ..byte_tiles.spec import ByteTilesSpec
 from ..parts.arguments import Arguments
 from ..parts.gemm import (
     ending_in_half,
@@ -59,7 +60,7 @@ def emit_conv(b: LoopBuilder, spec: ConvSpec, args: Arguments) -> None:
     b.balance(spec.groups * len(blocks) * usual_lines)
     with b.each_unit(b.mul(batch, per_image), args.share, args.shares) as unit:
         image, rest = b.divmod(unit.index, per_image)
-        group, block, line, within = _place_in_image(b, spec, rest, lines, len(blocks))
+        group, block, line, within = place_in_image(b, spec, rest, lines, len(blocks))
         for kind, count, first in runs_of_blocks(blocks):
             with b.when(in_range(b, block, first, first + count, len(blocks))):
                 place, column = _locate(
@@ -68,8 +69,8 @@ def emit_conv(b: LoopBuilder, spec: ConvSpec, args: Arguments) -> None:
                 _emit_columns(b, spec, kind, place, tiles, column)
 
 
-def _place_in_image(
-    b: LoopBuilder, spec: ConvSpec, unit: Index, lines: Index, blocks: int
+def place_in_image(
+    b: LoopBuilder, spec: ConvSpec | ByteTilesSpec, unit: Index, lines: Index, blocks: int
 ) -> tuple[Index, Index, Index, Index]:
     """Group, block, line and the line's number in its chunk, for a unit of an image.
 
