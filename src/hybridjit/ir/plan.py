@@ -96,7 +96,8 @@ def strided(memory: np.ndarray, view: View) -> np.ndarray:
     """``view`` as an array over the memory of its buffer, which is contiguous."""
     size = view.dtype.itemsize
     strides = [stride * size for stride in view.strides]
-    return np.ndarray(view.shape, view.dtype, memory, size * view.offset, strides)
+    array: np.ndarray = np.ndarray(view.shape, view.dtype, memory, size * view.offset, strides)
+    return array
 
 
 def contiguous_strides(shape: Shape) -> tuple[int, ...]:
