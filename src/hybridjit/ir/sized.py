@@ -12,11 +12,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from itertools import islice
-from typing import Any, NamedTuple, TypeAlias, cast, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast, overload
 
 import numpy as np
 
 from .._core.frozen import dataclass, fields_of, replace
+from .._core.lazy import Late
 from .._core.symbolic import (
     Scope,
     Size,
@@ -33,7 +34,11 @@ from .argument_rows import FIRST_NUMBER, ONE, ZERO, rows_of
 from .graph import Graph, Group, Use, Value, walk
 from .plan import Buffer, Plan, Step, View
 from .plan_image import Image, KernelCall, Packed, Tables
-from .prologue import Condition, Prologue, RunPrologue
+
+if TYPE_CHECKING:
+    from . import prologue
+else:
+    prologue = Late(".prologue", __package__)
 
 Values = Mapping[str, int]
 Types: TypeAlias = "list[tuple[Shape, np.dtype]]"
@@ -354,7 +359,7 @@ class Template:
         self._scope = scope
         self._evaluate = values_function(scope, self.parameters, self._columns)
         self.is_native = False
-        self._prologue: Prologue | None = None
+        self._prologue: prologue.Prologue | None = None
         self._ends = -2 * len(repeats)
         self.rows = rows_of(self._tables, self._first, (self._add, self._added), ends, last)
         self.bases = self._tables.bases
@@ -373,16 +378,16 @@ class Template:
         image = SizedImage(self.image.packed, self.image.flagged, tables, counts, made.working)
         return cast(Plan, plan), image  # SizedPlan has all fields of a plan
 
-    def use_native(self, run: RunPrologue) -> None:
+    def use_native(self, run: prologue.RunPrologue) -> None:
         """Let machine code compute the integers, if it can."""
         self.is_native = True
         nbytes, dims, working, shapes, numbers = self._columns
-        limits = [Condition(size, "<=", _COMMON) for size in nbytes]
-        limits += [Condition(size, ">=", 1) for size in dims]
+        limits = [prologue.Condition(size, "<=", _COMMON) for size in nbytes]
+        limits += [prologue.Condition(size, ">=", 1) for size in dims]
         few = [*nbytes[:2], *working, *(size for shape in shapes for size in shape)]
         self._ranks, self._few = [*map(len, shapes)], len(few)
         with suppress(MXNetError):
-            self._prologue = Prologue(self._scope, limits, [*few, *numbers], run)
+            self._prologue = prologue.Prologue(self._scope, limits, [*few, *numbers], run)
 
     def _by_machine_code(self, sizes: Sequence[int]) -> Sized | None:
         """All integers for these sizes; None if Python has to compute them."""
