@@ -358,14 +358,22 @@ def test_assignment_of_numpy_mode_to_the_whole_array_copies():
         x[:] = y
 
 
+def of_numpy_mode(key):
+    """The key with arrays of NumPy mode in place of official ones."""
+    if isinstance(key, tuple):
+        return tuple(map(of_numpy_mode, key))
+    return mx.np.array(key, dtype=key.dtype) if isinstance(key, np.ndarray) else key
+
+
 @pytest.mark.parametrize("key", [slice(1, 3), slice(None, None, -2), slice(np.int64(1), None), True,
-                                 [0, 2], np.array([2, 0]), np.array([True, False, True, False])],
+                                 [0, 2], np.array([2, 0]), np.array([True, False, True, False]),
+                                 (slice(None), 1), (2, slice(None, None, -1)),
+                                 (np.array([3, 1]), slice(1))],
                          ids=str)  # fmt: skip
 def test_keys_of_numpy_mode_select_as_in_official_numpy(key):
     values = np.arange(8, dtype=np.float32).reshape(4, 2)
-    given = mx.np.array(key, dtype=key.dtype) if isinstance(key, np.ndarray) else key
     with mx.np_shape():
-        assert (mx.np.array(values)[given].asnumpy() == values[key]).all()
+        assert (mx.np.array(values)[of_numpy_mode(key)].asnumpy() == values[key]).all()
 
 
 @pytest.mark.parametrize("sizes", [(), (-1, 2), (1,) * 33], ids=str)

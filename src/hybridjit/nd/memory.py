@@ -56,6 +56,8 @@ def dtype_of(dtype: DType) -> np.dtype:
     """
     if type(dtype) is str and dtype in DTYPE_NAMES:
         return DTYPE_NAMES[dtype]
+    if isinstance(dtype, np.dtype) and dtype in CODE_OF_DTYPE:
+        return dtype
     found = np.dtype(dtype).newbyteorder("=")
     if found not in CODE_OF_DTYPE:
         names = ", ".join(known.name for known in CODE_OF_DTYPE)

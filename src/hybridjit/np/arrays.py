@@ -95,6 +95,10 @@ class ndarray(NDArray):  # noqa: N801 (MXNet's name)
     def _key(self, key: object) -> tuple[Any, ...]:
         if self._data.ndim and (usual := _usual_key(key)) is not None:
             return (usual,)
+        if type(key) is tuple and len(key) <= self._data.ndim:
+            usual = tuple(map(_usual_key, key))
+            if all(part is not None for part in usual):
+                return usual
         parts = key if isinstance(key, tuple) else (key,)
         return normal_key(tuple(map(_unwrapped, parts)), self._data.shape)
 

@@ -63,6 +63,8 @@ def fresh(result: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 def scalar_of(value: float, dtype: np.dtype) -> np.ndarray:
     """``value`` converted to ``dtype``: truncated and wrapped for integers."""
+    if dtype.kind == "f":
+        return np.asarray(value, dtype)
     return convert(np.asarray(value, np.float64), dtype)
 
 

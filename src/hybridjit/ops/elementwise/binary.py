@@ -34,16 +34,16 @@ def broadcast_number(ins: Types, outs: Types, **attrs: AttrValue) -> tuple[Types
 
 
 def with_scalar_type(ins: Types, outs: Types, **attrs: Declared) -> tuple[Types, Types]:
-    """Result type of scalar forms: the operand's, changed by :func:`_number_type`."""
+    """Result type of scalar forms: the operand's, changed by :func:`number_type`."""
     (data,), out = ins, outs[0] if outs else TensorType(None, None)
     shape = merge_shapes(data.shape, out.shape)
-    dtype = None if data.dtype is None else _number_type(data.dtype, attrs["is_int"])
+    dtype = None if data.dtype is None else number_type(data.dtype, attrs["is_int"])
     dtype = merge_dtypes(dtype, out.dtype)
     taken = dtype if data.dtype is None else data.dtype
     return (TensorType(shape, taken),), (TensorType(shape, dtype),)
 
 
-def _number_type(dtype: np.dtype, is_int: bool) -> np.dtype:
+def number_type(dtype: np.dtype, is_int: bool) -> np.dtype:
     """Dtype of the operand of a scalar form.
 
     bool counts as int64; bools and integers count as float64 if the scalar is not an integer
@@ -58,7 +58,7 @@ def _number_type(dtype: np.dtype, is_int: bool) -> np.dtype:
 def _scalar_form(ref: Formula, is_reversed: bool) -> Formula:
     @wraps(ref)
     def with_scalar(data: np.ndarray, *, scalar: float, is_int: bool) -> np.ndarray:
-        number = data.astype(_number_type(data.dtype, is_int), copy=False)
+        number = data.astype(number_type(data.dtype, is_int), copy=False)
         other = scalar_of(scalar, number.dtype)
         return ref(other, number) if is_reversed else ref(number, other)
 

@@ -151,7 +151,10 @@ class Reductions(Group):
 
     def cumsum(self, a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
         """Cumulative sums along an axis; of the flattened array if axis is None."""
-        return self._op("_np_cumsum", a, axis=axis, dtype=dtype_name(dtype, None), out=out)
+        given = {"axis": axis, "dtype": dtype_name(dtype, None)}
+        if dtype is None and not self._front.is_symbolic:
+            del given["dtype"]
+        return self._op("_np_cumsum", a, out=out, **given)
 
     def average(
         self,

@@ -16,6 +16,7 @@ from ...errors import DTypeError
 from ..algebra import mul, scaled, shifted
 from ..building import Builder, Many, Reached, X
 from ..casting import convert, in_floating, scalar_of
+from ..elementwise.binary import number_type
 from ..elementwise.element_type import cast
 from ..elementwise.unary import same_number
 from ..gradient import none_at_all
@@ -457,7 +458,7 @@ def _like(scalar: float, dtype: np.dtype | None) -> float:
 
 
 def _comparison(word: str, classic: str) -> None:
-    op = lookup(f"_{classic}_scalar")
+    op, compare = lookup(f"_{classic}_scalar"), getattr(np, word)
 
     def expand(g: Builder[X], data: X, *, scalar: float, is_int: bool) -> X:
         """comparison of x with a scalar  =>  Cast of the indicator to bool"""
@@ -466,8 +467,9 @@ def _comparison(word: str, classic: str) -> None:
 
     def ref(data: np.ndarray, *, scalar: float, is_int: bool) -> np.ndarray:
         number = data.astype(UINT8) if data.dtype == BOOL else data
-        found = op.ref(number, scalar=_like(scalar, data.dtype), is_int=is_int)
-        return np.asarray(found, BOOL)
+        number = number.astype(number_type(number.dtype, is_int), copy=False)
+        other = scalar_of(_like(scalar, data.dtype), number.dtype)
+        return np.asarray(compare(number, other))
 
     register(
         f"_npi_{word}_scalar",
