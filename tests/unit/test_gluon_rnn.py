@@ -303,3 +303,51 @@ def test_cells_of_a_row_are_read_like_those_of_a_list(kind):
     assert [type(cell).__name__ for cell in cells] == ["LSTMCell", "DropoutCell", "GRUCell"]
     assert cells[-1] is cells[2]
     assert len(cells[:2]) == 2
+
+
+# ---- NumPy mode ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def numpy_mode():
+    mx.npx.set_np()
+    yield
+    mx.npx.reset_np()
+
+
+class AfterTanh(gluon.HybridBlock):
+    def __init__(self, layer):
+        super().__init__()
+        self.layer = layer
+
+    def hybrid_forward(self, F, x):
+        return self.layer(F.np.tanh(x))
+
+
+@pytest.mark.parametrize("is_inside", [False, True])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: rnn.RNN(3),
+        lambda: rnn.GRU(3, layout="NTC"),
+        lambda: rnn.LSTM(3, 2, bidirectional=True),
+    ],
+    ids=["rnn", "gru", "lstm"],
+)
+def test_hybridized_layers_of_numpy_mode_take_sizes_from_the_input(
+    make, is_inside, numpy_mode, tmp_path
+):
+    net = AfterTanh(make()) if is_inside else make()
+    net.initialize()
+    net.hybridize()
+    x = mx.np.array(gluon_nets.values("x_rnn", (2, 5, 4)))
+    hybridized = net(x).asnumpy()
+    if is_inside:
+        net.export(str(tmp_path / "net"))
+        again = gluon.SymbolBlock.imports(
+            str(tmp_path / "net-symbol.json"), ["data"], str(tmp_path / "net-0000.params")
+        )
+        np.testing.assert_array_equal(again(x).asnumpy(), hybridized)
+        assert again(mx.np.ones((3, 7, 4))).shape[:2] == (3, 7)
+    net.hybridize(False)
+    np.testing.assert_allclose(net(x).asnumpy(), hybridized, rtol=1e-5, atol=1e-6)

@@ -9,6 +9,7 @@ from typing import Any
 
 from ... import nd, sym
 from ..._core.frames import public
+from ..._core.shapes import is_np_shape
 from ...nd import NDArray
 from ...sym import Symbol
 from ..hybrid_block import HybridBlock
@@ -181,7 +182,8 @@ class _RNNLayer(HybridBlock):
                 batch = inputs.shape[self._layout.find("N")]
                 states = self.begin_state(batch, ctx=inputs.context, dtype=inputs.dtype)
             else:
-                states = self.begin_state(0, func=sym.zeros)
+                unknown = -1 if is_np_shape() else 0
+                states = self.begin_state(unknown, func=sym.zeros)
         if isinstance(states, (NDArray, Symbol)):
             states = [states]
         lengths = (sequence_length,) if self._use_sequence_length else ()

@@ -14,7 +14,7 @@ from ..gradient import none_at_all
 from ..internal import PAD_AXES
 from ..numbered import Numbered
 from ..registry import lookup, register
-from ..rules import forward, normalized_axis
+from ..rules import Types, forward, normalized_axis
 from ..tensor.joining import joined
 from ..tensor.primitives import (
     broadcast,
@@ -25,6 +25,7 @@ from ..tensor.primitives import (
     reshape,
     transpose,
 )
+from ..tensor.reshape import completed
 from .forms import ON_HOST, near, twin
 
 twin("_np_copy", "_copy", "a")
@@ -107,7 +108,15 @@ ShapeOf = Callable[..., Shape]
 def _reshaping(
     name: str, inputs: str, attrs: str, shape_of: ShapeOf, doc: str, aliases: str = ""
 ) -> None:
-    """Register an operator that reshapes its operand."""
+    """Register an operator that reshapes its operand.
+
+    One unknown size of the operand is inferred from the result, as an RNN layer needs it.
+    """
+    of_result = forward(lambda data, **values: data.with_shape(shape_of(data.dims, **values)))
+
+    def infer(ins: Types, outs: Types, **values: Any) -> tuple[Types, Types]:
+        (data,), outs = of_result(ins, outs, **values)
+        return ((completed(data, outs[0]) if outs else data),), outs
 
     def expand(g: Builder[X], data: X, **values: Any) -> X:
         """reshape, squeeze, ... of NumPy mode  =>  _reshape_to(x, sizes)"""
@@ -117,7 +126,7 @@ def _reshaping(
         name,
         inputs,
         attrs,
-        infer=forward(lambda data, **values: data.with_shape(shape_of(data.dims, **values))),
+        infer=infer,
         ref=lambda data, **values: data.reshape(shape_of(data.shape, **values)).copy(),
         expand=expand,
         aliases=aliases,

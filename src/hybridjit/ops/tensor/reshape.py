@@ -144,12 +144,18 @@ def _reshape_types(ins: Types, outs: Types, **attrs: Declared) -> tuple[Types, T
     if is_known_shape(data.shape):
         shape = reshape_shape(data.dims, **attrs)
         return (data,), merged(outs, (TensorType(shape, data.dtype),))
-    if data.shape is not None and is_known_shape(out.shape) and data.shape.count(None) == 1:
-        known = product(tuple(d for d in data.shape if d is not None))
-        total = product(out.dims)
-        if known and total % known == 0:
-            data = data.with_shape(tuple(total // known if d is None else d for d in data.shape))
-    return (data,), (out.with_dtype(data.dtype),)
+    return (completed(data, out),), (out.with_dtype(data.dtype),)
+
+
+def completed(data: TensorType, out: TensorType) -> TensorType:
+    """``data`` with its only unknown size, if ``out`` has a known shape of as many elements."""
+    if data.shape is None or not is_known_shape(out.shape) or data.shape.count(None) != 1:
+        return data
+    known = product(tuple(d for d in data.shape if d is not None))
+    total = product(out.dims)
+    if not known or total % known:
+        return data
+    return data.with_shape(tuple(total // known if d is None else d for d in data.shape))
 
 
 ShapeRule = Callable[..., Shape]  # shape_of(*input shapes, **attrs)
