@@ -88,6 +88,10 @@ def inverses(rng: np.random.Generator) -> Iterator[tuple[str, Case]]:
             yield f"determinant {dtype} {n}", lambda a=a: det(a)
             yield f"logarithm {dtype} {n}", lambda a=a: joined(slogdet(a))
             yield f"regular {dtype} {n}", lambda a=a: or_zeros(a)
+    a = rng.standard_normal((2, 195, 195))
+    yield "inverse float64 195", lambda a=a: inverse(a)
+    singular = np.concatenate([a, np.zeros((1, 195, 195))])
+    yield "regular float64 195", lambda a=singular: or_zeros(a)
 
 
 def bins(rng: np.random.Generator) -> Iterator[tuple[str, Case]]:

@@ -126,3 +126,12 @@ def test_a_cholesky_factor_follows_from_one_triangle():
         given[row, column] = np.nan
         factor = mx.nd.linalg.potrf(mx.nd.array(given), lower=lower).asnumpy()
         np.testing.assert_allclose(factor if lower else factor.T, wanted, rtol=1e-6)
+
+
+def test_inverses_of_many_rows_are_as_accurate_as_single_precision_allows():
+    matrices = np.random.default_rng(3).standard_normal((2, 200, 200)).astype(np.float32)
+    found = mx.nd.linalg.inverse(mx.nd.array(matrices)).asnumpy()
+    expected = np.linalg.inv(matrices.astype(np.float64))
+    errors = np.abs(found - expected).max((1, 2)) / np.abs(expected).max((1, 2))
+    condition = np.linalg.cond(matrices.astype(np.float64))
+    assert (errors < 1e-7 * condition).all()

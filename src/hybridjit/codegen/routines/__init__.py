@@ -15,6 +15,7 @@ from .ctc import CtcSpec, emit_ctc
 from .draw import DrawSpec, emit_draw
 from .eliminate import EliminateSpec, emit_eliminate
 from .moved_bins import MovedBinsSpec, emit_moved_bins
+from .panel import PanelSpec, emit_panel
 from .resample import NearestSpec, ResampleSpec, emit_nearest, emit_resample
 from .resize_back import ResizeBackSpec, emit_resize_back
 from .select import SelectSpec, emit_select
@@ -29,6 +30,7 @@ _SPECS: dict[str, tuple[type[KernelSpec], Emitter]] = {
     "eliminate": (EliminateSpec, emit_eliminate),
     "moved_bins": (MovedBinsSpec, emit_moved_bins),
     "nearest": (NearestSpec, emit_nearest),
+    "panel": (PanelSpec, emit_panel),
     "resample": (ResampleSpec, emit_resample),
     "resize_back": (ResizeBackSpec, emit_resize_back),
     "select": (SelectSpec, emit_select),
