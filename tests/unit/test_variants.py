@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import hybridjit as mx
-from hybridjit import gluon, nd
+from hybridjit import autograd, gluon, nd
 from hybridjit._core.config import config
 from hybridjit.codegen.emit import generate
 from hybridjit.codegen.kinds import choose
@@ -797,3 +797,57 @@ def test_memory_over_many_sizes_is_bounded(monkeypatch):
     after = mx.memory_stats()
     assert after["executables"] - before["executables"] <= len(cache) < 700
     assert after["arena_bytes"] - before["arena_bytes"] < 16 << 20
+
+
+def encoder():
+    """An attention layer, and dense layers that Strassen's algorithm computes at some lengths."""
+    net = nn.HybridSequential()
+    net.add(Attention(), nn.Dense(256, flatten=False, activation="relu"))
+    net.add(nn.Dense(64, flatten=False))
+    return net
+
+
+def filters():
+    """Tiles of Winograd's algorithm that depend on the size, windows with a stride, pooling."""
+    net = nn.HybridSequential()
+    net.add(nn.Conv2D(32, 3, padding=1, in_channels=16, activation="relu"), nn.MaxPool2D(2))
+    net.add(nn.Conv2D(64, 3, strides=2, padding=1), nn.Conv2D(64, 1), nn.GlobalAvgPool2D())
+    return net
+
+
+@pytest.mark.parametrize(
+    "make, shapes",
+    [
+        (encoder, [(1, t, 64) for t in (60, 90, 33, 130, 61)]),
+        (filters, [(1, 16, h, w) for h, w in ((40, 56), (48, 40), (64, 64), (41, 57), (50, 33))]),
+        (Recurrent, [(t, 16) for t in (30, 25, 40, 8, 33)]),
+    ],
+    ids=["encoder", "filters", "recurrent"],
+)
+@pytest.mark.parametrize("is_training", [False, True], ids=["inference", "training"])
+def test_sizes_that_vary_have_the_same_bits_for_any_number_of_threads(make, shapes, is_training):
+    scale = 1 if make is Recurrent else 50
+    inputs = [arrays(shape, sum(shape)) / scale for shape in shapes]
+    mx.random.seed(3)
+    net = make()
+    net.initialize(mx.init.Normal(0.3))
+    found = []
+    for threads in (1, 2, 3):
+        net.hybridize()
+        with mx.threads(threads):
+            found.append([outcome(net, x, is_training) for x in inputs])
+    assert compiled_of(net) < len(shapes)
+    for others in found[1:]:
+        for one, other in zip(found[0], others):
+            for a, b in zip(one, other):
+                np.testing.assert_array_equal(a, b)
+
+
+def outcome(net, x, is_training) -> list[np.ndarray]:
+    """The output, and in training the gradients of the parameters."""
+    if not is_training:
+        return results(net, x)
+    with autograd.record():
+        y = net(x)
+    y.backward()
+    return [y.asnumpy(), *(p.grad().asnumpy() for p in net.collect_params().values())]
