@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from compiling import plan_of
+from hybridjit.codegen import targets
 from hybridjit.codegen.call import Setting
+from hybridjit.codegen.emit.keys import MachineFacts
 from hybridjit.codegen.families import FAMILIES, GENERIC, family_of
 from hybridjit.codegen.kinds import choose
 from hybridjit.codegen.kinds.dense.spec import DenseSpec
@@ -41,6 +43,18 @@ def test_every_cpu_is_of_one_family():
     counts = Counter(cpu for family in FAMILIES for cpu in family.cpus)
     assert set(counts.values()) == {1}
     assert family_of(portable_target("avx2")) is GENERIC
+
+
+@pytest.mark.parametrize(("name", "feature", "found"), [
+    ("rocketlake", "+amx-tile", "sapphirerapids"), ("rocketlake", "-amx-tile", "rocketlake"),
+    ("graniterapids", "+amx-tile", "graniterapids"), ("znver5", "-amx-tile", "znver5"),
+])  # fmt: skip
+def test_a_name_that_contradicts_the_features_is_replaced(monkeypatch, name, feature, found):
+    features = f"+avx512f,+avx512vl,{feature}"
+    facts = MachineFacts("x86_64-unknown-linux-gnu", name, features, "22")
+    monkeypatch.setattr(targets, "machine_facts", lambda: facts)
+    target = targets._host_target()
+    assert (target.cpu, target.vector_bytes) == (found, 64)
 
 
 def test_prices_decide_which_rows_stay_together():

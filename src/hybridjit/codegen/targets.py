@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 from .._core.lazy import Late
 from .._core.target import Target
 from .emit.keys import machine_facts
+from .families import FAMILIES
 
 if TYPE_CHECKING:
     from .llvm import permission
@@ -75,6 +77,10 @@ def portable_target(name: str) -> Target:
     return Target(known, triple, cpu, features, width, registers, has_fma)
 
 
+# LLVM's name of the first CPU with AMX, whose costs are those of the later ones.
+_WITH_TILES = "sapphirerapids"
+
+
 def _host_target() -> Target:
     """The CPU of this machine. LLVM's features account for the registers that the system saves."""
     facts = machine_facts()
@@ -82,7 +88,8 @@ def _host_target() -> Target:
     if triple.startswith(("aarch64", "arm64")):
         return Target("neon", triple, facts.cpu, facts.features, 16, 32, True)
     if "+avx512f" in features and "+avx512vl" in features:
-        target = Target("amx", triple, facts.cpu, facts.features, 64, 32, True)
+        cpu = _cpu_name(facts.cpu, features)
+        target = Target("amx", triple, cpu, facts.features, 64, 32, True)
         has_tiles = target.has_tiles and permission.allows_tiles()
         return target if has_tiles else _without_tiles(target)
     if "+avx2" in features and "+fma" in features:
@@ -94,3 +101,13 @@ def _host_target() -> Target:
 def _without_tiles(target: Target) -> Target:
     """The same CPU without tile registers, which LLVM's name of the CPU may imply."""
     return replace(target, name="avx512", features=target.features.replace("+amx", "-amx"))
+
+
+def _cpu_name(name: str, features: Sequence[str]) -> str:
+    """LLVM's name of the CPU, or of one with the same costs if there is no family of that name.
+
+    A virtual machine may report the model number of another CPU: LLVM calls one with AMX
+    ``rocketlake``, which has none.
+    """
+    is_known = any(name in family.cpus for family in FAMILIES)
+    return _WITH_TILES if "+amx-tile" in features and not is_known else name
