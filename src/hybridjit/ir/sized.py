@@ -378,18 +378,20 @@ class Template:
         image = SizedImage(self.image.packed, self.image.flagged, tables, counts, made.working)
         return cast(Plan, plan), image  # SizedPlan has all fields of a plan
 
-    def use_native(self, run: prologue.RunPrologue) -> None:
-        """Let machine code compute the integers, if it can."""
+    def use_native(
+        self, run: prologue.RunPrologue, conditions: Sequence[prologue.Condition] = ()
+    ) -> None:
+        """Let machine code compute the integers, if it can, for sizes with these conditions."""
         self.is_native = True
         nbytes, dims, working, shapes, numbers = self._columns
-        limits = [prologue.Condition(size, "<=", _COMMON) for size in nbytes]
+        limits = [*conditions, *(prologue.Condition(size, "<=", _COMMON) for size in nbytes)]
         limits += [prologue.Condition(size, ">=", 1) for size in dims]
         few = [*nbytes[:2], *working, *(size for shape in shapes for size in shape)]
         self._ranks, self._few = [*map(len, shapes)], len(few)
         with suppress(MXNetError):
             self._prologue = prologue.Prologue(self._scope, limits, [*few, *numbers], run)
 
-    def _by_machine_code(self, sizes: Sequence[int]) -> Sized | None:
+    def by_machine_code(self, sizes: Sequence[int]) -> Sized | None:
         """All integers for these sizes; None if Python has to compute them."""
         found = self._prologue(sizes) if self._prologue else None
         if found is None:
@@ -404,7 +406,7 @@ class Template:
 
     def evaluated(self, sizes: Sequence[int]) -> Sized:
         """All integers for these sizes. Raises ShapeError if they exceed any memory."""
-        return self._by_machine_code(sizes) or self._by_python(sizes)
+        return self.by_machine_code(sizes) or self._by_python(sizes)
 
     def _rounds(self, numbers: np.ndarray) -> tuple[int, ...]:
         if not self._ends:

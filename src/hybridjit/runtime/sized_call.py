@@ -17,7 +17,7 @@ from .._core.config import config
 from .._core.live_set import LiveSet
 from .._core.timeline import TIMELINE
 from ..ir.argument_rows import JOB
-from ..ir.sized import Template
+from ..ir.sized import Sized, Template
 from .arena import address_of
 from .binding import Binding, PackedStore
 from .executable import WORTH_SHARING, Executable
@@ -106,11 +106,10 @@ class SizedCall:
     """
 
     def __init__(
-        self, template: Template, pattern: Pattern, sizes: tuple[int, ...], turns: Turns,
-        make_whole: Callable[[tuple[int, ...]], Executable],
+        self, template: Template, pattern: Pattern, sizes: tuple[int, ...], made: Sized,
+        turns: Turns, make_whole: Callable[[tuple[int, ...]], Executable],
     ) -> None:  # fmt: skip
-        """Raises ShapeError for sizes beyond any memory."""
-        made = template.evaluated(sizes)
+        """``made`` are the integers of the template for the sizes."""
         self._template, self.sizes, self._make_whole = template, sizes, make_whole
         self.pattern, self.code, self.output_types = pattern, pattern.code, made.types
         self.mark = object()  # instances do not refer to the call, which is freed before them

@@ -31,7 +31,7 @@ from .._core.symbolic import (
 from .._core.types import TensorType
 from ..errors import InternalError, MXNetError
 from ..ir.plan import Plan
-from ..ir.sized import SizedImage, SizedPlan, Template, bind_symbols
+from ..ir.sized import Sized, SizedImage, SizedPlan, Template, bind_symbols
 from .binding import Binding, PackedStore
 from .compile_stats import add_seconds
 from .compile_stats import count as count_one
@@ -103,7 +103,7 @@ class Templates(Protocol):
     def made(self) -> int: ...
     def conditions(self) -> list[str]: ...
     def prepare(self, sizes: tuple[int, ...]) -> None: ...
-    def known(self, sizes: tuple[int, ...]) -> Template | None: ...
+    def known(self, sizes: tuple[int, ...]) -> tuple[Template, Sized] | None: ...
     def entry(self, sizes: tuple[int, ...]) -> tuple[Template, Callable[[SizedImage], Code]]: ...
 
 
@@ -219,16 +219,19 @@ class Variant:
         sizes = self.signature.sizes_of(types)
         if sizes is None:
             return None
-        template = self._templates.known(sizes)
-        if template is None:
-            if not self.holds(*sizes) or not self.serves(sizes):
-                return None
+        known = self._templates.known(sizes)
+        if known is not None:
+            template, made = known
+        elif self.holds(*sizes) and self.serves(sizes):
             template, _ = self._templates.entry(sizes)
+            made = template.evaluated(sizes)
+        else:
+            return None
         pattern = template.pattern
         if not isinstance(pattern, Pattern) or not pattern.is_native or self._samples is not None:
             return self.at(sizes)
         self.served += 1
-        return SizedCall(template, pattern, sizes, self._turns, self.whole_at)
+        return SizedCall(template, pattern, sizes, made, self._turns, self.whole_at)
 
     def share_turns(self, other: Variant) -> None:
         """Let executables share the memory of another variant's; before any is made."""

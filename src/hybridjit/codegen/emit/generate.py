@@ -24,7 +24,7 @@ from ...errors import MXNetError
 from ...ir.plan import Plan
 from ...ir.plan_image import Image, Packed
 from ...ir.prologue import Condition, Prologue, RunPrologue
-from ...ir.sized import SizedImage, Template
+from ...ir.sized import Sized, SizedImage, Template
 from ..call import Call, Decide, Setting
 from ..choices import Choices, Made, Note
 from ..kinds import choose
@@ -179,6 +179,7 @@ class _Class:
         symbols = tuple(scope.symbols)
         self._numbers = [values_function(scope, symbols, [note.numbers]) for note in self._notes]
         self.is_native = False
+        self.only: Template | None = None  # that has the conditions of the class
         self._prologue: Prologue | None = None
 
     def key(self, sizes: tuple[int, ...]) -> tuple[Hashable, ...]:
@@ -195,8 +196,10 @@ class _Class:
         """
         return self.key(sizes) if self._holds(*sizes) else None
 
-    def use_native(self, run: RunPrologue) -> None:
-        """Let machine code test the guards, those of the scope as well, if it can."""
+    def use_native(self, run: RunPrologue, template: Template) -> None:
+        """Let machine code test the guards, those of the scope as well, if it can: together with
+        the values of the template, if it is the only one and machine code decides alone.
+        """
         self.is_native = True
         scope, branch = self._scope, self.branch
         guards = (*scope.guards.values(), *branch.guards)
@@ -205,6 +208,10 @@ class _Class:
         by_code = [decision for decision in decisions if decision.chosen is not None]
         conditions += [Condition(d.chosen, "==", 1 if d.result else 0) for d in by_code]
         self._decisions = [decision for decision in decisions if decision.chosen is None]
+        if not self._notes and not self._decisions:
+            template.use_native(run, conditions)
+            self.only = template
+            return
         operands = [size for decision in self._decisions for size in decision.sizes]
         chosen = [note.by_code.number for note in self._notes if note.by_code is not None]
         with suppress(MXNetError):
@@ -215,8 +222,6 @@ class _Class:
         found = self._prologue(sizes) if self._prologue else None
         if found is None:
             return None
-        if not self._notes and not self._decisions:
-            return ()
         values = iter(found.tolist())
         for decision in self._decisions:
             if not decision.holds([*islice(values, len(decision.sizes))]):
@@ -265,14 +270,17 @@ class Templates:
 
     prepare = entry
 
-    def known(self, sizes: tuple[int, ...]) -> Template | None:
-        """The template for any sizes, if machine code finds it; the guards of the scope hold."""
+    def known(self, sizes: tuple[int, ...]) -> tuple[Template, Sized] | None:
+        """The template for any sizes and its integers, if machine code finds them; then the guards
+        of the scope hold.
+        """
         for each in self._classes:
-            key = each.find_natively(sizes)
+            made = each.only.by_machine_code(sizes) if each.only is not None else None
+            key = each.find_natively(sizes) if each.only is None else () if made else None
             if key in each.templates:
                 entry = self._used(each, key)
                 self._latest = (sizes, entry)
-                return entry[0]
+                return entry[0], made or entry[0].evaluated(sizes)
         return None
 
     def _found(self, sizes: tuple[int, ...], log: CompileLog | None) -> _Entry:
@@ -294,7 +302,7 @@ class Templates:
             self._use(used, key)
         entry = used.templates[key]
         if not used.is_native:
-            used.use_native(self._run)
+            used.use_native(self._run, entry[0])
         if not entry[0].is_native:
             entry[0].use_native(self._run)
         return entry
@@ -319,6 +327,8 @@ class Templates:
         found = _Class(self._scope, branch, choices.notes)
         found = next((each for each in self._classes if each.text == found.text), found)
         found.templates[found.key(sizes)] = entry
+        if found.only is not None:  # released
+            found.only, found.is_native = None, False
         found.steps = choices.steps
         self.made += 1
         self._classes = [found, *(each for each in self._classes if each is not found)]
