@@ -851,3 +851,18 @@ def outcome(net, x, is_training) -> list[np.ndarray]:
         y = net(x)
     y.backward()
     return [y.asnumpy(), *(p.grad().asnumpy() for p in net.collect_params().values())]
+
+
+@pytest.mark.parametrize("is_training", [False, True], ids=["inference", "training"])
+def test_channels_that_vary_together_with_a_side_leave_the_choice_of_kernels(is_training):
+    """A picture with three columns makes the axis of channels symbolic as well."""
+    mx.random.seed(3)
+    net = nn.Conv2D(1, 4, padding=3, in_channels=8)
+    net.initialize(mx.init.Normal(0.3))
+    inputs = [arrays((4, 8, side, side), side) / 50 for side in (34, 3, 37, 25, 27, 13)]
+    net.hybridize(dynamic=False)
+    wanted = [outcome(net, x, is_training) for x in inputs]
+    net.hybridize()
+    for x, expected in zip(inputs, wanted):
+        for a, b in zip(outcome(net, x, is_training), expected):
+            np.testing.assert_array_equal(a, b)

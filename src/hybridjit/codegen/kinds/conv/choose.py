@@ -115,6 +115,7 @@ def calls_of(
     adjacent, so that several columns may become filters.
     """
     weight, *biases = step.group.anchor.inputs[1:]
+    layer = with_plain_channels(layer)
     is_small = layer.has_small_groups(setting.target.lanes)
     if not is_small and multiplies_rounded(layer.ic, layer.oc, layer.groups):
         setting = in_pairs(setting, layer.xs[4], step)
@@ -216,6 +217,16 @@ class _Finding:
         candidates = algorithms(layer, target, winograd, self.is_plain)
         others = partial(_other_tiles, layer, candidates, target)
         return _Found(columns, candidates, setting.decided(candidates, others))
+
+
+def with_plain_channels(layer: Layer) -> Layer:
+    """The layer with integers for channels that guards restrict to those of the weights.
+
+    Choices for later sizes are made when the scope of the symbols is closed.
+    """
+    if not is_symbolic((layer.ic, layer.oc)):
+        return layer
+    return replace(layer, ic=int(layer.ic), oc=int(layer.oc))
 
 
 def _without_sizes(layer: Layer) -> Layer:

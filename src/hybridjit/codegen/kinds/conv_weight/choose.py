@@ -162,8 +162,8 @@ def _layer_of(step: Step) -> Layer:
         dilate=three(window.dilate, 1),
         pad=three(window.pad, 0),
         groups=groups,
-        ic=x.shape[-1] // groups,
-        oc=d.shape[-1] // groups,
+        ic=int(x.shape[-1]) // groups,  # guards restrict symbolic ones to those of the weight
+        oc=int(d.shape[-1]) // groups,
         xs=five(x.strides, rank),
         ds=five(d.strides, rank),
         ws=five(w.strides, rank),
