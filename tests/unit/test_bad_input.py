@@ -409,6 +409,9 @@ def test_a_number_beyond_float32_is_refused_where_the_attribute_is_float32(numbe
     net.hybridize(active)
     with pytest.raises(AttributeValueError, match=r"slope takes float below 3.4e\+38"):
         net(nd.ones((2,)))
+    for norm, given in ((nd.BatchNorm_v1, {}), (nd.contrib.SyncBatchNorm, {"key": "a"})):
+        with pytest.raises(AttributeValueError, match="eps takes float below"):
+            norm(nd.ones((1, 2)), *[nd.ones((2,))] * 4, eps=number, **given)
     with pytest.raises(AttributeValueError, match="sizes takes finite floats"):
         nd.contrib.MultiBoxPrior(nd.ones((1, 1, 2, 2)), sizes=(number,))
     assert (nd.ones((2,)) * number).shape == (2,)  # scalars are double

@@ -451,6 +451,8 @@ MISTAKES = [
     ("heads of NumPy", TypeError, "heads are NDArrays", lambda h: autograd.backward(np.ones(3))),
     ("request of a gradient", KeyError, "one of 'null', 'write', 'add', got 'sum'", lambda h: X.attach_grad("sum")),  # noqa: E501
     ("rate as text", TypeError, "learning_rate of SGD is a number, got '0.1'", lambda h: trainer(h, "sgd", learning_rate="0.1")),  # noqa: E501
+    ("decay of None", TypeError, "wd of SGD is a number, got None", lambda h: trainer(h, "sgd", wd=None)),  # noqa: E501
+    ("rate of None", TypeError, "learning_rate of Ftrl is a number, got None", lambda h: trainer(h, "ftrl", learning_rate=None)),  # noqa: E501
     ("class of an initializer", AssertionError, r"write Xavier\(\)", lambda h: made(h).initialize(mx.init.Xavier, force_reinit=True)),  # noqa: E501
     ("padding of another library", TypeError, r"got 'same': kernel_size // 2", lambda h: nn.Conv2D(4, 3, padding="same")),  # noqa: E501
     ("data of a network in float16", mx.MXNetError, r"x.astype\('float16'\)", lambda h: half(h)(X)),

@@ -346,3 +346,17 @@ def test_numbers_beyond_float32_are_refused_and_leave_the_weights(name, given):
     with pytest.raises(mx.MXNetError, match="takes .*float"):
         updater([0, 1], [nd.ones((3,)), nd.ones((2,))], weights)
     assert all((weight.asnumpy() == 1).all() for weight in weights)
+
+
+@pytest.mark.parametrize(
+    "name, argument",
+    [
+        *(("ftrl", "lamda1"), ("ftrl", "beta"), ("adam", "epsilon"), ("rmsprop", "gamma1")),
+        *(("ftml", "beta1"), ("lamb", "epsilon"), ("signum", "wd_lh"), ("sgd", "rescale_grad")),
+    ],
+)
+def test_none_is_not_the_default_of_the_operator(name, argument):
+    weight = nd.ones((3,))
+    with pytest.raises(TypeError, match=f"{argument} of .* is a number, got None"):
+        get_updater(mx.optimizer.create(name, **{argument: None}))(0, nd.ones((3,)), weight)
+    assert (weight.asnumpy() == 1).all()

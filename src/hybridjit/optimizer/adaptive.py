@@ -403,6 +403,8 @@ class Ftrl(ByOperator):
         **kwargs: Unpack[OptimizerArgs],
     ) -> None:
         super().__init__(learning_rate=learning_rate, **kwargs)
+        if self.lr_scheduler is None:  # MXNet has no default here
+            self._require_numbers(learning_rate=learning_rate)
         self.lamda1 = lamda1
         self.beta = beta
 
@@ -472,6 +474,7 @@ class FTML(PerWeight):
         given["rescale_grad"] = self.rescale_grad
         if self.clip_gradient:
             given["clip_grad"] = self.clip_gradient
+        self._require_numbers(**given)
         t = self._index_update_count[index]
         d, v, z = state
         nd.ftml_update(weight, grad, d, v, z, out=weight, lr=lr, wd=wd, t=t, **given)

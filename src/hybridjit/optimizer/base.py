@@ -115,9 +115,9 @@ class Optimizer:
         **unknown: NoReturn,
     ) -> None:
         require_no_more(self, unknown)
-        for name, value in (("learning_rate", learning_rate), ("wd", wd)):
-            if isinstance(value, str):
-                raise TypeError(f"{name} of {type(self).__name__} is a number, got {value!r}")
+        self._require_numbers(rescale_grad=rescale_grad, wd=wd)
+        if learning_rate is not None:
+            self._require_numbers(learning_rate=learning_rate)
         self.rescale_grad = rescale_grad
         if lr_scheduler is not None and not callable(lr_scheduler):
             raise TypeError(
@@ -323,6 +323,12 @@ class Optimizer:
         self.param_dict = {}
 
     # ---- for optimizers of this package -------------------------------------------------------
+
+    def _require_numbers(self, **values: object) -> None:
+        """Raise TypeError for None and strings, of which operators would make other numbers."""
+        for name, value in values.items():
+            if value is None or isinstance(value, str):
+                raise TypeError(f"{name} of {type(self).__name__} is a number, got {value!r}")
 
     def _scales(self) -> Attrs:
         """Scale and bound of gradients as attributes of operators; they treat a bound of 0 as

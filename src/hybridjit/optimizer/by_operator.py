@@ -77,6 +77,7 @@ class ByOperator(PerWeight):
         op = lookup(name)
         known = {attr.name for attr in op.attrs}
         told = {key: value for key, value in self.told().items() if key in known}
+        self._require_numbers(**told)
         lr = self.rate(lr, self._index_update_count[index])
         rates: Attrs = {"lr": lr, "wd": wd}
         if "lr" not in known:  # operator of several weights

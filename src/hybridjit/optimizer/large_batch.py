@@ -99,6 +99,7 @@ class LAMB(WithMoments):
             **{name: bound for name, bound in bounds.items() if bound},
             **self._scales(),
         }
+        self._require_numbers(**given)
         op = lookup("_multi_mp_lamb_update" if has_copy else "_multi_lamb_update")
         invoke(op, (weight, grad, mean, var, *copy), given, weight)
 

@@ -168,6 +168,7 @@ _ATTRS = (
     "eps:double=0.001 momentum:float=0.9 fix_gamma:bool=True use_global_stats:bool=False "
     "output_mean_var:bool=False"
 )
+_SINGLE_ATTRS = _ATTRS.replace("eps:double", "eps:float")  # as MXNet declares it
 _CALIBRATION = " min_calib_range:float?=None max_calib_range:float?=None"
 
 
@@ -417,7 +418,7 @@ register(
 register(
     "_contrib_SyncBatchNorm",
     _INPUTS,
-    _ATTRS + " ndev:int=1 key:string!",
+    _SINGLE_ATTRS + " ndev:int=1 key:string!",
     infer=_infer_batchnorm,
     ref=_batchnorm,
     expand=_single_output,
@@ -429,7 +430,7 @@ register(
 register(
     "BatchNorm_v1",
     _INPUTS,
-    _ATTRS,
+    _SINGLE_ATTRS,
     infer=_infer_batchnorm,
     ref=_batchnorm_v1,
     expand=_newer,
