@@ -86,12 +86,10 @@ __version__ = "0.1.0"
 # Modules that a program does not need to define and run a network: a third of all modules
 _LATE = """
     batch callback contrib executor executor_manager image img io kv kvstore library log
-    lr_scheduler metric mod model module mon monitor notebook np npx onnx operator optimizer
-    profiler profiling recordio registry rnn test_utils visualization viz
+    lr_scheduler metric mod model module mon monitor notebook np npx numpy numpy_extension onnx
+    operator optimizer profiler profiling recordio registry rnn test_utils visualization viz
 """
 _FUNCTIONS = {
-    "numpy": ".np",
-    "numpy_extension": ".npx",
     "train_step": ".gluon.train_step:train_step",  # imports the optimizers
     "view": ".viewing:view",  # imports the compiler
 }
@@ -107,9 +105,6 @@ symbol = sym
 init = initializer
 rnd = random
 
-for _alias, _module in {"ndarray": nd, "symbol": sym, "init": init, "rnd": rnd}.items():
-    _same_module(f"{__name__}.{_alias}", _module)  # `from hybridjit.ndarray import NDArray`
-
 # MXNet has this name in nd, which must not import the compiler: imports point down only.
 nd.CachedOp = nd.op.CachedOp = CachedOp  # type: ignore[attr-defined]
 
@@ -118,6 +113,9 @@ _complete_package(__name__)
 _PLACED = (
     globals().keys() - _own_names
 )  # MXNet's names that this package defines elsewhere or not at all
+
+for _alias, _module in {"ndarray": nd, "symbol": sym, "init": init, "rnd": rnd}.items():
+    _same_module(f"{__name__}.{_alias}", _module)  # `from hybridjit.ndarray import NDArray`
 
 __all__ = [
     "AttrScope",

@@ -7,6 +7,8 @@ from typing import TypeVar
 
 import numpy as np
 
+from ._core.types import NULL as _Null  # noqa: F401 (MXNet's names, which programs import)
+from ._core.types import NullType as _NullType  # noqa: F401
 from .errors import MXNetError, NotImplementedForSymbol
 
 string_types = (str,)

@@ -23,12 +23,36 @@ class _Stack(threading.local):
     default: Context | None = None
 
 
+class _Current:
+    """MXNet's name of this thread's context, which programs read and assign."""
+
+    @property
+    def value(self) -> Context:
+        """The innermost context."""
+        return current_context()
+
+    @value.setter
+    def value(self, ctx: Context) -> None:
+        set_default_context(ctx)
+
+
+_current = _Current()
+
+
 class _ContextType(type):
     """Metaclass with ``Context.default_ctx``, which MXNet has on the class."""
 
     @property
     def default_ctx(cls) -> Context:
         return current_context()
+
+    @default_ctx.setter
+    def default_ctx(cls, ctx: Context) -> None:
+        set_default_context(ctx)
+
+    @property
+    def _default_ctx(cls) -> _Current:
+        return _current
 
 
 class Context(metaclass=_ContextType):
@@ -126,10 +150,13 @@ def current_context() -> Context:
 
 
 def set_default_context(ctx: Context) -> None:
-    """Make ``ctx`` this thread's context outside of every ``with`` block.
+    """Make ``ctx`` this thread's context, inside a ``with`` block until that block ends.
 
     Raises TypeError for other objects.
     """
     if not isinstance(ctx, Context):
         raise TypeError(f"ctx must be a Context, got {type(ctx).__name__}")
-    STACK.default = ctx
+    if STACK.entered:
+        STACK.entered = (*STACK.entered, Context(ctx))  # a copy: blocks are left by identity
+    else:
+        STACK.default = ctx

@@ -305,6 +305,104 @@ def test_names_that_packages_import(tmp_path):
     assert done.stdout == "fine\n", done.stderr
 
 
+# Private functions of MXNet that public programs call, and what MXNet returns.
+PRIVATE_FUNCTIONS = """
+    import hybridjit
+    hybridjit.install_as_mxnet()
+    import mxnet as mx
+    import numpy as np
+    from mxnet.base import _LIB, _Null, _NullType, c_array_buf, c_handle_array, c_str_array, mx_uint
+    from mxnet.contrib.onnx.onnx2mx.import_model import get_model_metadata, import_model
+    from mxnet.contrib.onnx.onnx2mx.import_to_gluon import import_to_gluon
+    from mxnet.gluon.data.dataloader import _thread_worker_initializer
+    from mxnet.gluon.data.dataset import _DownloadedDataset
+    from mxnet.gluon.nn.conv_layers import _infer_weight_shape, _Pooling
+    from mxnet.gluon.rnn.rnn_cell import _cells_begin_state, _cells_state_info, _format_sequence
+    from mxnet.gluon.rnn.rnn_cell import _get_begin_state, _mask_sequence_variable_length
+    from mxnet.gluon.rnn.rnn_cell import _reverse_sequences
+    from mxnet.gluon.utils import _brief_print_list, _indent
+    from mxnet.io import _init_data
+    from mxnet.io.utils import _getdata_by_idx, _has_instance
+    from mxnet.model import _multiple_callbacks
+
+    x = mx.nd.arange(12).reshape((2, 3, 2))
+    steps, axis, F, batch = _format_sequence(3, x, "NTC", False)
+    assert (len(steps), axis, F, batch) == (3, 1, mx.nd, 2) and steps[1].shape == (2, 2)
+    assert _format_sequence(None, x, "NTC", None)[0] is x
+    cell = mx.gluon.rnn.LSTMCell(4)
+    assert [s.shape for s in _get_begin_state(cell, F, None, x, 2)] == [(2, 4)] * 2
+    assert len(_cells_begin_state([cell, cell], batch_size=2)) == 4
+    assert _cells_state_info([cell], 3)[1] == {"shape": (3, 4), "__layout__": "NC"}
+    kept = _mask_sequence_variable_length(F, steps, 3, mx.nd.array([1, 3]), 1, True)
+    assert kept[:, :, 0].asnumpy().tolist() == [[0, 0, 0], [6, 8, 10]]
+    turned = _reverse_sequences(steps, 3, mx.nd.array([2, 3]))
+    assert turned[0][:, 0].asnumpy().tolist() == [2, 10]
+    assert _indent("a\\nb", 2) == "a\\n  b"
+    assert _brief_print_list(range(9)) == "'0', '1', '2', ..., '5', '6', '7', '8'"
+    pair = _init_data([np.zeros(2), np.ones(2)], allow_empty=False, default_name="data")
+    assert [name for name, _ in pair] == ["_0_data", "_1_data"]
+    assert _init_data(None, True, "x") == []
+    assert _has_instance(pair, mx.nd.NDArray) and not _has_instance(pair, str)
+    assert _getdata_by_idx(_init_data(np.arange(4), False, "data"), [2, 0])[0][1][0] == 2
+    seen = []
+    _multiple_callbacks([seen.append, seen.append], 1), _multiple_callbacks(None, 2)
+    assert seen == [1, 1]
+    shape = (2, 3, 8, 8)
+    sizes = _infer_weight_shape("Convolution", shape, dict(kernel=(3, 3), num_filter=4))
+    assert sizes == [shape, (4, 3, 3, 3), (4,)]
+    pool = _Pooling((2, 2), None, 0, True, False, "avg", "NCHW")
+    assert pool(mx.nd.ones(shape)).shape == (2, 3, 4, 4)
+    _thread_worker_initializer(True, True)
+    assert mx.util.is_np_array()
+    _thread_worker_initializer(False, False)
+
+    class Squares(_DownloadedDataset):
+        def _get_data(self):
+            self._data, self._label = [1, 4], [0, 1]
+
+    assert Squares("folder/in", lambda *pair: pair)[1] == (4, 1)
+    assert len(Squares("folder", None)) == 2
+    assert mx.nd.sum(x, axis=_Null, keepdims=_Null).shape == (1,)
+    assert mx.sym.BatchNorm(mx.sym.var("x"), eps=_Null).tojson() == mx.sym.BatchNorm(
+        mx.sym.var("x"), name="batchnorm0").tojson()
+    for use in (lambda: _LIB.MXSetNumOMPThreads(2), lambda: c_str_array(["a"])):
+        try:
+            use()
+        except (AttributeError, mx.MXNetError) as error:
+            assert "calls MXNet's C library" in str(error)
+        else:
+            raise AssertionError("MXNet's library was called")
+    print("fine")
+"""
+
+
+def test_private_functions_that_programs_call(tmp_path):
+    done = run(program(tmp_path, PRIVATE_FUNCTIONS), cwd=tmp_path)
+    assert done.stdout == "fine\n", done.stderr
+
+
+STARS = """
+    import hybridjit
+    hybridjit.install_as_mxnet()
+    from mxnet.test_utils import *
+    assert mx.__version__ == "1.9.1" and os.path and sys.path and time.time and logging.info
+    from mxnet.contrib.quantization import *
+    assert cpu() == mx.cpu() and np.ones(1) and warnings.warn
+    from mxnet.ndarray import *
+    assert FullyConnected is mx.nd.FullyConnected and zeros is mx.nd.zeros
+    assert contrib is mx.nd.contrib
+    from mxnet.symbol import *
+    assert FullyConnected is mx.sym.FullyConnected and Variable is mx.sym.Variable
+    assert broadcast_add and SoftmaxOutput and "box_nms" in mx.sym.contrib.__all__
+    print("fine")
+"""
+
+
+def test_stars_import_what_mxnet_has(tmp_path):
+    done = run(program(tmp_path, STARS))
+    assert done.stdout == "fine\n", done.stderr
+
+
 def test_nothing_absent_is_present():
     for modules, _, _ in ABSENT:
         for path in modules:

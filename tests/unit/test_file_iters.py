@@ -176,6 +176,27 @@ class TestImageRecords:
         assert first.label[0].asnumpy().tolist() == [0, 1]
         assert last.label[0].asnumpy().tolist() == [2, 0] and last.pad == 1
 
+    def test_integer_pixels_are_not_scaled(self, tmp_path):
+        path, pictures = self.file(tmp_path)
+        given = {"mean_r": 10.5, "mean_g": 100.4, "std_b": 2, "scale": 0.5}
+        pixels = pictures.transpose(0, 3, 1, 2)
+        as_it_is = mx.io.ImageRecordUInt8Iter(path, (3, 6, 5), 3, **given)
+        assert isinstance(as_it_is, mx.io.MXDataIter) and not isinstance(
+            as_it_is, mx.io.NDArrayIter
+        )
+        assert as_it_is.provide_data[0].dtype is np.uint8
+        (batch,) = as_it_is
+        assert batch.data[0].dtype == np.uint8 and (batch.data[0].asnumpy() == pixels).all()
+        signed = (pixels - np.reshape([11, 100, 0], (3, 1, 1))).clip(-128, 127)  # MXNet's values
+        for found in (
+            mx.io.ImageRecordInt8Iter(path, (3, 6, 5), 3, **given),
+            mx.io.ImageRecordIter_v1(path, (3, 6, 5), 3, dtype="int8", **given),
+        ):
+            (batch,) = found
+            assert batch.data[0].dtype == np.int8 and (batch.data[0].asnumpy() == signed).all()
+        with pytest.raises(mx.MXNetError, match="dtype is float32, int8 or uint8, got int32"):
+            mx.io.ImageRecordIter(path, (3, 6, 5), 3, dtype="int32")
+
     def test_shuffled_mirrored_enlarged(self, tmp_path):
         path, pictures = self.file(tmp_path)
         it = mx.io.ImageRecordIter(
@@ -240,7 +261,7 @@ class TestImageRecords:
             mx.io.ImageRecordIter(path, (3, 4, 4), 1, rotate=5)
         with pytest.raises(MXNetError, match="min_random_area .* got 0.5 and 0.4"):
             mx.io.ImageRecordIter(path, (3, 4, 4), 1, min_random_area=0.5, max_random_area=0.4)
-        for name, value in {"inter_method": 9, "path_imglist": "a.lst", "dtype": "uint8"}.items():
+        for name, value in {"inter_method": 9, "path_imglist": "a.lst"}.items():
             with pytest.raises(MXNetError, match=f"{name}={value} is not supported"):
                 mx.io.ImageRecordIter(path, (3, 4, 4), 1, **{name: value})
         with pytest.raises(MXNetError, match="not have the argument unheard"):

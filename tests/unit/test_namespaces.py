@@ -186,10 +186,17 @@ def test_public_names():
         "from hybridjit.nd import linalg, contrib, random",
         "from hybridjit.model import load_checkpoint",
         "from hybridjit.util import is_np_array; assert is_np_array() is False",
+        "import hybridjit.numpy as np; assert np is mx.np is mx.numpy",
+        "import hybridjit.numpy.random as r, hybridjit.numpy.linalg; assert r is mx.np.random",
+        "from hybridjit.numpy.multiarray import zeros_like; assert zeros_like is mx.np.zeros_like",
+        "import hybridjit.numpy_extension as npx; assert npx is mx.npx",
+        "import hybridjit.ndarray.utils, hybridjit.io.utils",
+        "import hybridjit.contrib.onnx as onnx; assert onnx is mx.onnx is mx.contrib.onnx",
+        "import hybridjit.contrib.ndarray, hybridjit.contrib.symbol",
     ],
 )
 def test_import_lines(line):
-    exec(line, {})
+    exec(line, {"mx": mx})
 
 
 # Contexts
@@ -217,6 +224,21 @@ def test_current_context():
     with pytest.raises(KeyError), mx.cpu(1):
         raise KeyError
     assert mx.current_context() == mx.cpu(0)
+
+
+def test_the_current_context_is_assigned_by_mxnets_names():
+    try:
+        mx.Context.default_ctx = mx.cpu(3)
+        assert mx.current_context() == mx.cpu(3) == mx.Context._default_ctx.value
+        with mx.cpu(1) as inner:
+            mx.Context._default_ctx.value = mx.cpu(4)
+            assert nd.ones(1).context == mx.cpu(4)
+            mx.Context.default_ctx = inner
+        assert mx.current_context() == mx.cpu(3)
+        with pytest.raises(TypeError, match="Context"):
+            mx.Context.default_ctx = "cpu"
+    finally:
+        mx.Context.default_ctx = mx.cpu()
 
 
 def test_gpus_are_names_only():

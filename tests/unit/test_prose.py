@@ -54,6 +54,8 @@ FRONTENDS = (  # gluon, library, kvstore, mod, optimizer, cli, tests, tools
     "src/hybridjit/executor_manager.py",
     "src/hybridjit/gluon",
     "src/hybridjit/img.py",
+    "src/hybridjit/numpy.py",
+    "src/hybridjit/numpy_extension.py",
     "src/hybridjit/initializer.py",
     "src/hybridjit/kv.py",
     "src/hybridjit/kvstore",

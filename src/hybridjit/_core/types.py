@@ -144,6 +144,16 @@ class TensorType:
 UNKNOWN = TensorType(None, None)
 
 
+class NullType:
+    """Class of :data:`NULL`."""
+
+    def __repr__(self) -> str:
+        return "_Null"
+
+
+NULL = NullType()  # MXNet's value of an argument that is not given
+
+
 def type_of(array: np.ndarray) -> TensorType:
     """Shape and element type of an array."""
     return TensorType(array.shape, array.dtype)

@@ -38,7 +38,7 @@ ABSENT: list[tuple[list[str], list[str], str]] = [
     (["onnx"], ["mx2onnx", "get_operator_support"], _ONNX),
     ([""], ["api", "error", "*_doc"], _ENGINE),
     (["nd.ndarray", "sym.symbol"], ["check_call", "c_*", "*Handle"], _LIBRARY),
-    (["base"], ["ctypes2*", "register_error", "get_last_ffi_error", "mx_*int*"], _LIBRARY),
+    (["base"], ["ctypes2*", "register_error", "get_last_ffi_error", "mx_int*"], _LIBRARY),
     (["model"], ["DataParallelExecutorManager"], _TRAINS),
     (
         ["nd.contrib", "sym.contrib"],
@@ -46,17 +46,7 @@ ABSENT: list[tuple[list[str], list[str], str]] = [
         _INTEGER,
     ),
     (["nd.contrib", "sym.contrib"], ["dgl_*"], _GRAPHS),
-    (
-        ["io"],
-        [
-            "ImageDetRecordIter_v1",
-            "ImageRecordIter_v1",
-            "ImageRecord*Int8*",
-            "ImageRecordUInt8*",
-            "MXDataIter",
-        ],
-        _ITERATORS,
-    ),
+    (["io"], ["ImageDetRecordIter_v1"], _ITERATORS),
 ]
 
 

@@ -24,7 +24,8 @@ _ARRAYS = [
     *("to_dlpack_for_read", "to_dlpack_for_write", "waitall"),
 ]
 _ITERATORS = [
-    *("DataBatch", "DataDesc", "DataIter", "NDArrayIter", "PrefetchingIter", "ResizeIter"),
+    *("DataBatch", "DataDesc", "DataIter", "MXDataIter", "NDArrayIter", "PrefetchingIter"),
+    "ResizeIter",
 ]
 _PICTURES = [
     *("Augmenter", "BrightnessJitterAug", "CastAug", "CenterCropAug", "ColorJitterAug"),
@@ -49,6 +50,8 @@ ELSEWHERE: dict[str, tuple[str, list[str]]] = {
     "io.io": ("io", _ITERATORS),
     "nd.utils": ("nd", ["array", "empty", "load", "load_frombuffer", "save", "zeros"]),
     "nd.ndarray": ("nd", [*_CREATION, *_ARRAYS]),
+    "onnx.onnx2mx.import_model": ("onnx", ["get_model_metadata", "import_model"]),
+    "onnx.onnx2mx.import_to_gluon": ("onnx", ["import_to_gluon"]),
     "sym.symbol": ("sym", [*_CREATION, *_SYMBOLS]),
 }
 
@@ -107,14 +110,35 @@ _GROUP = {
     "_merge_multi_context": "merge_multi_context",
 }
 
+_SEQUENCES = {
+    "_format_sequence": "formed",
+    "_mask_sequence_variable_length": "masked",
+    "_reverse_sequences": "reverse",
+}
+_CELLS = {f"_cells_{name}": f"cells_{name}" for name in ("begin_state", "state_info")}
+_SOURCES = {"_getdata_by_idx": "chosen", "_has_instance": "has_instance", "_init_data": "named"}
+
 # Private names that programs import: their equivalents here.
 PRIVATE: list[tuple[str, str, dict[str, str]]] = [
     ("nd.ndarray", "compat.private_names", dict(zip(_ARRAY_CODES, _ARRAY_CODES))),
     ("sym.symbol", "compat.private_names", dict(zip(_SYMBOL_CODES, _SYMBOL_CODES))),
     ("gluon", "gluon.structure", {"tensor_types": "tensor_types"}),
     ("gluon.block", "gluon.structure", {"_flatten": "flatten"}),
+    ("gluon.data.dataloader", "util", {"_thread_worker_initializer": "set_np"}),
     ("gluon.loss", "gluon.loss.base", {"_reshape_like": "reshape_like"}),
+    ("gluon.nn.conv_layers", "gluon.nn.pool_layers", {"_Pooling": "_Pooling"}),
+    ("gluon.nn.conv_layers", "compat.private_names", {"_infer_weight_shape": "weight_shapes"}),
     ("gluon.parameter", "gluon.structure", {"tensor_types": "tensor_types"}),
+    ("gluon.rnn.rnn_cell", "gluon.rnn.base", {"_get_begin_state": "first_states"}),
+    ("gluon.rnn.rnn_cell", "gluon.rnn.composed_cells", _CELLS),
+    ("gluon.rnn.rnn_cell", "gluon.rnn.sequences", _SEQUENCES),
+    (
+        "gluon.utils",
+        "compat.private_names",
+        {"_brief_print_list": "brief_list", "_indent": "indented"},
+    ),
+    *((path, "io.ndarray_iter", _SOURCES) for path in ("io", "io.utils")),
+    ("model", "mod.base_module", {"_multiple_callbacks": "call_each"}),
     *((path, "mod.by_hand", _STORES) for path in ("model", "mod.module")),
     ("mod.module", "io.checkpoint", {"load_checkpoint": "load_checkpoint"}),
     ("mod.base_module", "mod.by_hand", _NAMES),

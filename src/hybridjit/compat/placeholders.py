@@ -21,6 +21,10 @@ _WORKERS = (
 _LIBRARY = (
     "calls MXNet's C library, which hybridjit does not have: use the functions of nd, sym and gluon"
 )
+_LIBRARY_NAMES = [
+    *("NDArrayHandle", "SymbolHandle", "_LIB", "c_array", "c_array_buf", "c_handle_array", "c_str"),
+    *("c_str_array", "check_call", "mx_uint"),
+]
 _MANAGER_NAMES = [
     *("DataParallelExecutorGroup", "DataParallelExecutorManager"),
 ]
@@ -28,7 +32,7 @@ _MANAGER_NAMES = [
 # Module path below the package: names, and why they cannot be used. Modules that hybridjit does
 # not have are created.
 PLACEHOLDERS: dict[str, tuple[list[str], str]] = {
-    "base": (["NDArrayHandle", "SymbolHandle", "c_array", "c_str", "check_call"], _LIBRARY),
+    "base": (_LIBRARY_NAMES, _LIBRARY),
     "executor_manager": (_MANAGER_NAMES, _TRAINS),
     "gluon.data.dataloader": (["ForkingPickler", "_MultiWorkerIter"], _WORKERS),
 }
@@ -44,6 +48,17 @@ def place_placeholders(package: str, part: str) -> None:
             setattr(module, name, _placeholder(f"mxnet.{path}.{name}", reason))
 
 
+class _Placeholder(type):
+    """Metaclass of placeholders, such as ``_LIB``, whose attributes are functions of a library."""
+
+    def __getattr__(cls, name: str) -> NoReturn:
+        usual = f"type object {cls.__name__!r} has no attribute {name!r}"
+        reason = (
+            usual if name.startswith("__") else f"{cls.__module__}.{cls.__name__} {cls.__doc__}"
+        )
+        raise AttributeError(reason, name=name, obj=cls)
+
+
 def _placeholder(full_name: str, reason: str) -> type:
     """A class that can be subclassed and whose construction raises MXNetError."""
 
@@ -51,4 +66,4 @@ def _placeholder(full_name: str, reason: str) -> type:
         raise MXNetError(f"{full_name} {reason}")
 
     module, _, name = full_name.rpartition(".")
-    return type(name, (), {"__new__": refuse, "__module__": module, "__doc__": reason})
+    return _Placeholder(name, (), {"__new__": refuse, "__module__": module, "__doc__": reason})

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 from .._core.lazy import arrived as _arrived
 from .._core.lazy import modules as _modules
 from .._core.lazy import names_of as _names_of
+from .._core.lazy import same_module as _same_module
 from ..nd import contrib as nd
 from ..sym import contrib as sym
 
@@ -15,6 +16,8 @@ if _TYPE_CHECKING:
 
 ndarray = nd
 symbol = sym
+for _alias, _module in {"ndarray": nd, "symbol": sym}.items():
+    _same_module(f"{__name__}.{_alias}", _module)
 
 __all__ = [
     "amp",
@@ -37,8 +40,7 @@ __all__ = [
 __getattr__ = _names_of(
     __name__,
     {
-        **_modules("amp autograd io quantization svrg_optimization tensorboard text"),
-        "onnx": "..onnx",
+        **_modules("amp autograd io onnx quantization svrg_optimization tensorboard text"),
         "quant": ".quantization",
     },
 )

@@ -202,6 +202,10 @@ class DataIter:
         return None
 
 
+class MXDataIter(DataIter):
+    """Base of the iterators that read files."""
+
+
 class _Forwarding(DataIter):
     """Iterator that forwards the attributes of its current batch."""
 

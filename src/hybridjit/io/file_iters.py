@@ -23,7 +23,7 @@ from .._core.types import DType, product
 from ..errors import ModelFormatError, MXNetError
 from ..formats.atomic import system_errors
 from ..nd import NDArray, array, sparse, take
-from .batches import DataBatch, DataDesc, DataIter
+from .batches import DataBatch, DataDesc, MXDataIter
 
 if TYPE_CHECKING:
     from ..nd.sparse import CSRNDArray
@@ -34,7 +34,7 @@ _DEFLATED = 1032  # maximal bytes per compressed byte
 
 
 @public_methods
-class _Table(DataIter):
+class _Table(MXDataIter):
     """Batches of rows in memory. The last one is padded from the start, or dropped."""
 
     def __init__(

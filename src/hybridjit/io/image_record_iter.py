@@ -1,7 +1,8 @@
 """``ImageRecordIter``: batches of images from a record file, decoded, cropped and normalized.
 
-Input: a ``.rec`` file of images with labels. Output: float32 batches (N, C, H, W) in RGB order,
-each pixel (x - mean) / std * scale. OpenCV or Pillow decodes images.
+Input: a ``.rec`` file of images with labels. Output: batches (N, C, H, W) in RGB order, each pixel
+(x - mean) / std * scale in float32, x in uint8, or x - mean in int8. OpenCV or Pillow decodes
+images.
 """
 
 from __future__ import annotations
@@ -27,7 +28,6 @@ _UNCHANGED: dict[str, object] = {
     "max_shear_ratio": 0.0,
     "rotate": -1,
     "mean_img": "",
-    "dtype": "float32",
     "inter_method": 1,
     "path_imglist": "",
 }
@@ -42,7 +42,7 @@ _IGNORED = frozenset(
 
 @public_methods
 class ImageRecordIter(PictureRecords):
-    """Batches (N, channels, height, width) of the images of a record file, as float32.
+    """Batches (N, channels, height, width) of the images of a record file.
 
     A pixel is (x - mean) / std * scale. Random values depend on ``seed``; they are not MXNet's.
 
@@ -78,6 +78,9 @@ class ImageRecordIter(PictureRecords):
         Number of parts of the file, and the part that is read.
     data_name, label_name : str
         Names of the arrays.
+    dtype : str
+        Type of the pixels: "float32"; "uint8", unchanged; or "int8", the nearest x - mean, with the
+        mean rounded.
     **kwargs
         Augmentations: ``random_resized_crop`` with ``min_random_area``, ``max_random_area``,
         ``min_aspect_ratio`` and ``max_aspect_ratio``; ``min_random_scale``, ``max_random_scale``;
@@ -127,9 +130,11 @@ class ImageRecordIter(PictureRecords):
         part_index: int = 0,
         data_name: str = "data",
         label_name: str = "softmax_label",
+        dtype: str = "float32",
         **kwargs: object,
     ) -> None:
         _require_known(kwargs)
+        self._dtype = np.dtype(_pixel_type(dtype))
         chosen: dict[str, Any] = {n: v for n, v in kwargs.items() if n in _AUGMENTATIONS}
         self._augmentation = Augmentation(**chosen)
         self._augmentation.require_possible()
@@ -139,7 +144,7 @@ class ImageRecordIter(PictureRecords):
         self._resize, self._rand_crop = resize, rand_crop
         self._mirror, self._rand_mirror = mirror, rand_mirror
         shape = (batch_size,) if label_width == 1 else (batch_size, label_width)
-        self.provide_data = [DataDesc(data_name, (batch_size, *data_shape))]
+        self.provide_data = [DataDesc(data_name, (batch_size, *data_shape), self._dtype.type)]
         self.provide_label = [DataDesc(label_name, shape)]
         self.reset()
 
@@ -158,7 +163,7 @@ class ImageRecordIter(PictureRecords):
         if self._label_width == 1:
             label = label[:, 0]
         pad = max(0, self._at + self.batch_size - len(self._order))
-        return DataBatch([array(data)], [array(label)], pad, self._order[chosen])
+        return DataBatch([array(data, dtype=self._dtype)], [array(label)], pad, self._order[chosen])
 
     def _sample(self, number: int) -> tuple[np.ndarray, np.ndarray]:
         label, data = self._unpacked(number)
@@ -171,7 +176,17 @@ class ImageRecordIter(PictureRecords):
         pixels = self._augmentation.coloured(pixels, self._random).transpose(2, 0, 1)
         if self._mirror or (self._rand_mirror and self._random.random() < 0.5):
             pixels = pixels[:, :, ::-1]
-        return self._normalized(pixels), label[: self._label_width]
+        return self._typed(pixels), label[: self._label_width]
+
+    def _typed(self, pixels: np.ndarray) -> np.ndarray:
+        """Normalized pixels; integers are neither divided nor scaled."""
+        if self._dtype.kind == "f":
+            return self._normalized(pixels)
+        if self._dtype.kind == "i":
+            pixels = pixels - np.floor(self._mean + np.float32(0.5))
+        limits = np.iinfo(self._dtype)
+        found: np.ndarray = np.rint(pixels).clip(limits.min, limits.max).astype(self._dtype)
+        return found
 
     def _cut(self, pixels: np.ndarray) -> np.ndarray:
         """Crop of ``data_shape``."""
@@ -188,6 +203,26 @@ class ImageRecordIter(PictureRecords):
         h, w = max(self._height, round(h * ratio)), max(self._width, round(w * ratio))
         random = self._random if self._rand_crop else None
         return cut(resized(pixels, h, w), self._height, self._width, random)
+
+
+class ImageRecordUInt8Iter(ImageRecordIter):
+    """:class:`ImageRecordIter` with pixels of uint8, unchanged."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **{**kwargs, "dtype": "uint8"})
+
+
+class ImageRecordInt8Iter(ImageRecordIter):
+    """:class:`ImageRecordIter` with pixels of int8, the nearest x - mean."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **{**kwargs, "dtype": "int8"})
+
+
+def _pixel_type(dtype: str) -> str:
+    if dtype not in ("float32", "int8", "uint8"):
+        raise MXNetError(f"ImageRecordIter: dtype is float32, int8 or uint8, got {dtype}")
+    return dtype
 
 
 def _require_known(given: Mapping[str, object]) -> None:

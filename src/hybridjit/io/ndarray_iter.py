@@ -82,10 +82,8 @@ class NDArrayIter(DataIter):
         assert last_batch_handle in ("pad", "discard", "roll_over"), (
             f"last_batch_handle must be pad, discard or roll_over, got {last_batch_handle}"
         )
-        assert data is not None, "data is required, got None"
-        self.data = _named(data, data_name)
-        assert self.data, "data does not contain arrays"
-        self.label = [] if label is None else _named(label, label_name)
+        self.data = named(data, False, data_name)
+        self.label = named(label, True, label_name)
         self._require_whole_batches(last_batch_handle)
         self.layout = layout
         self.shuffle = shuffle
@@ -203,16 +201,33 @@ class NDArrayIter(DataIter):
 
     def _shuffle(self) -> None:
         np.random.shuffle(self.idx)
-        self.data = self._shuffled(self.data)
-        self.label = self._shuffled(self.label)
-
-    def _shuffled(self, named: Named) -> Named:
-        chosen = array(self.idx, dtype="int64")
-        return [(n, array_ops.take(v, chosen, axis=self._axis)) for n, v in named]
+        self.data = chosen(self.data, self.idx, self._axis)
+        self.label = chosen(self.label, self.idx, self._axis)
 
 
-def _named(source: Source, default_name: str) -> Named:
-    """Arrays with names, sorted by name. Raises TypeError for other objects."""
+def named(source: Source | None, allow_empty: bool, default_name: str) -> Named:
+    """Arrays with names, sorted by name.
+
+    Raises TypeError for other objects, AssertionError without arrays unless ``allow_empty``.
+    """
+    assert source is not None or allow_empty, "data is required, got None"
+    found = _by_name([] if source is None else source, default_name)
+    assert found or allow_empty, "data does not contain arrays"
+    return sorted(((name, _converted(name, each)) for name, each in found.items()), key=_name_of)
+
+
+def chosen(data: Named, idx: np.ndarray, axis: int = 0) -> Named:
+    """The samples at ``idx`` of every array."""
+    places = array(idx, dtype="int64")
+    return [(name, array_ops.take(values, places, axis=axis)) for name, values in data]
+
+
+def has_instance(data: Named, dtype: type) -> bool:
+    """Whether any of the arrays is of a class."""
+    return any(isinstance(values, dtype) for _, values in data)
+
+
+def _by_name(source: Source, default_name: str) -> dict[str, Array]:
     if isinstance(source, (np.ndarray, NDArray)):
         source = [source]
     if isinstance(source, list):
@@ -224,7 +239,7 @@ def _named(source: Source, default_name: str) -> Named:
             "Input must be NDArray, numpy.ndarray, a list of them or dict with them as values, "
             f"got {type(source)}"
         )
-    return sorted(((name, _converted(name, each)) for name, each in source.items()), key=_name_of)
+    return source
 
 
 def _name_of(named: tuple[str, NDArray]) -> str:

@@ -14,10 +14,10 @@ from ..errors import MXNetError
 from ..nd import array
 from ..nd import image as nd_image
 from ..recordio import MXRecordIO, record_places, unpack
-from .batches import DataIter
+from .batches import MXDataIter
 
 
-class PictureRecords(DataIter):
+class PictureRecords(MXDataIter):
     """Records of a part of a file, in file order or shuffled at every reset.
 
     ``data_shape`` is (channels, rows, columns). Raises MXNetError for other channels than 1 and 3,

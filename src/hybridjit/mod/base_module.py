@@ -336,9 +336,9 @@ class BaseModule:
         count = 0
         for number, batch in self._batches(eval_data, num_batch, reset):
             self.update_metric(eval_metric, batch.label)
-            _call(batch_end_callback, BatchEndParam(epoch, number, eval_metric, locals()))
+            call_each(batch_end_callback, BatchEndParam(epoch, number, eval_metric, locals()))
             count += 1
-        _call(score_end_callback, BatchEndParam(epoch, count, eval_metric, locals()))
+        call_each(score_end_callback, BatchEndParam(epoch, count, eval_metric, locals()))
         return eval_metric.get_name_value()
 
     # ---- training -------------------------------------------------------------------------------
@@ -456,8 +456,7 @@ class BaseModule:
             self._start_epoch(epoch, train_data)
             self._fit_epoch(epoch, train_data, measured, monitor, batch_end_callback)
             args, auxs = self.get_params()
-            for callback in _listed(epoch_end_callback):
-                callback(epoch, self.symbol, args, auxs)
+            call_each(epoch_end_callback, epoch, self.symbol, args, auxs)
             if eval_data is not None:
                 found = self.score(
                     eval_data,
@@ -496,7 +495,7 @@ class BaseModule:
             self.update_metric(measured, batch.label)
             if monitor is not None:
                 monitor.toc_print()
-            _call(batch_end_callback, BatchEndParam(epoch, number, measured, locals()))
+            call_each(batch_end_callback, BatchEndParam(epoch, number, measured, locals()))
         for name, value in measured.get_global_name_value():
             self.logger.info("Epoch[%d] Train-%s=%f", epoch, name, value)
         self.logger.info("Epoch[%d] Time cost=%.3f", epoch, time.perf_counter() - start)
@@ -516,16 +515,12 @@ def described(given: Shapes) -> list[DataDesc]:
     return [desc if isinstance(desc, DataDesc) else DataDesc(*desc) for desc in given]
 
 
-def _call(callbacks: Callbacks | None, param: BatchEndParam) -> None:
+def call_each(callbacks: Any, *args: object, **kwargs: object) -> None:
     """Call one function, all in a list, or none."""
-    for callback in _listed(callbacks):
-        callback(param)
-
-
-def _listed(callbacks: Callbacks | None) -> Sequence[Any]:
     if callbacks is None:
-        return []
-    return callbacks if isinstance(callbacks, (list, tuple)) else [callbacks]
+        return
+    for callback in callbacks if isinstance(callbacks, (list, tuple)) else [callbacks]:
+        callback(*args, **kwargs)
 
 
 def _undefined(module: BaseModule, what: str) -> NotImplementedError:

@@ -4,11 +4,13 @@ The functions are bound from one table (``ops/numpy_api``), which symbols share;
 those that run official NumPy.
 """
 
+import sys as _sys
 from typing import Any
 
 import numpy as _onp
 
 from .._core.lazy import arrived as _arrived
+from .._core.lazy import same_module as _same_module
 from ..errors import missing_attribute as _missing_attribute
 from ..ops.numpy_api.functions import Functions as _Functions
 from ..ops.numpy_api.functions import bound as _bound
@@ -76,4 +78,6 @@ def __getattr__(name: str) -> Any:
     raise _missing_attribute(__name__, name, __all__, "NUMPY")
 
 
+multiarray = _sys.modules[__name__]  # MXNet's module of most functions
+_same_module(f"{__name__}.multiarray", multiarray)
 _arrived(__name__)

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from .._core.frames import shortened
 from .._core.lazy import Late
+from .._core.types import NULL
 from ..errors import missing_attribute
 from .attrs import IGNORED, Attr, attr_text
 from .record import OpDef
@@ -114,7 +115,7 @@ def namespace(invoke: Invoke, options: tuple[str, ...]) -> dict[str, Functions]:
 
 
 class _Namespace(ModuleType):
-    """Module whose ``__dict__`` creates the remaining functions."""
+    """Module whose ``__dict__`` and ``__all__`` create the remaining functions."""
 
     @property
     def __dict__(self) -> dict[str, Any]:  # type: ignore[override]
@@ -123,7 +124,16 @@ class _Namespace(ModuleType):
         functions = names.get("_not_made")
         if functions is not None:
             names.update((name, functions[name]) for name in functions if name not in names)
+            public = {name for name in functions if not name.startswith("_")}
+            own = names.get("__all__") or [name for name in names if not name.startswith("_")]
+            names["__all__"] = sorted({*own, *public})  # MXNet's ``import *`` binds operators
             names.pop("_not_made", None)  # last: other threads may read concurrently
+        return names
+
+    @property
+    def __all__(self) -> list[str]:
+        """The module's own names and the operators."""
+        names: list[str] = vars(self)["__all__"]
         return names
 
 
@@ -159,10 +169,12 @@ def attach(module: ModuleType, functions: Functions) -> None:
 def attr_texts(op: OpDef, given: Mapping[str, object]) -> dict[str, str]:
     """Strings of the attributes that a caller passed.
 
-    None becomes "None" if the attribute admits it, otherwise the attribute is omitted.
+    None becomes "None" if the attribute admits it, otherwise the attribute is omitted, as NULL is.
     """
     texts = {}
     for key, value in given.items():
+        if value is NULL:
+            continue
         if value is not None:
             texts[key] = attr_text(value)
         elif key in op.optional:

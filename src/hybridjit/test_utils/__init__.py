@@ -1,5 +1,9 @@
 """``mx.test_utils``: comparison of arrays and generation of examples, for tests of programs."""
 
+import logging
+import os
+import sys
+import time
 from importlib import import_module as _import_module
 
 import numpy as np
@@ -147,7 +151,9 @@ __all__ = [
     "is_aarch64_run",
     "is_op_runnable",
     "list_gpus",
+    "logging",
     "mean_check",
+    "mx",
     "new_matrix_with_real_eigvals_2d",
     "new_matrix_with_real_eigvals_nd",
     "new_orthonormal_matrix_2d",
@@ -156,6 +162,7 @@ __all__ = [
     "np",
     "np_reduce",
     "numeric_grad",
+    "os",
     "rand_coord_2d",
     "rand_ndarray",
     "rand_shape_2d",
@@ -174,6 +181,8 @@ __all__ = [
     "setenv",
     "shuffle_csr_column_indices",
     "simple_forward",
+    "sys",
+    "time",
     "use_np",
     "var_check",
     "verify_generator",
@@ -187,12 +196,23 @@ _SPARSE = (
 
 
 def __getattr__(name: str) -> object:
-    """``rnd`` is numpy.random, whose import takes 10 ms; sparse arrays are imported lazily too."""
+    """``rnd`` is numpy.random, whose import takes 10 ms; sparse arrays are imported lazily too.
+
+    ``mx`` is the package under the name by which the program imports it.
+    """
     if name in _SPARSE:
         return getattr(_import_module(".sparse_examples", __name__), name)
+    if name == "mx":
+        return _package()
     if name == "rnd":
         return np.random
     raise _missing_attribute(__name__, name, __all__)
+
+
+def _package() -> object:
+    """``mxnet`` if the program imports the package by this name, which has MXNet's version."""
+    ours, found = sys.modules[__name__.partition(".")[0]], sys.modules.get("mxnet")
+    return found if getattr(found, "nd", None) is ours.nd else ours
 
 
 _arrived(__name__)

@@ -244,3 +244,29 @@ class RecordFileDataset(Dataset):
 
     def __len__(self) -> int:
         return len(self._record.keys)
+
+
+class _DownloadedDataset(Dataset):
+    """Base of datasets of programs whose files are in a folder, which is created.
+
+    A subclass defines ``_get_data``, which sets ``_data`` and ``_label``.
+    """
+
+    _data: Elements
+    _label: Elements
+
+    def __init__(self, root: str, transform: Callable[..., Sample] | None) -> None:
+        self._transform = transform
+        self._root = os.path.expanduser(root)
+        os.makedirs(self._root, exist_ok=True)
+        self._get_data()
+
+    def _get_data(self) -> None:
+        raise NotImplementedError(f"{type(self).__name__} does not define _get_data")
+
+    def __getitem__(self, idx: int) -> Sample:
+        sample = self._data[idx], self._label[idx]
+        return sample if self._transform is None else self._transform(*sample)
+
+    def __len__(self) -> int:
+        return len(self._label)

@@ -61,6 +61,28 @@ class _AnyPool(HybridBlock):
         )
 
 
+class _Pooling(_AnyPool):
+    """Pooling of any kind: MXNet's base of all pooling layers, which programs derive from."""
+
+    def __init__(
+        self,
+        pool_size: Size,
+        strides: Size | None,
+        padding: Size,
+        ceil_mode: bool,
+        global_pool: bool,
+        pool_type: str,
+        layout: str,
+        count_include_pad: bool | None = None,
+        **kwargs: Unpack[BlockArgs],
+    ) -> None:
+        super().__init__(**kwargs)
+        self.layouts, self.pool_type = (layout,), pool_type
+        self._set_up(
+            *(pool_size, strides, padding, layout, ceil_mode, global_pool, count_include_pad)
+        )
+
+
 class _MaxPool(_AnyPool):
     """The largest value in each window; padding is ignored."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import ModuleType
 from typing import Any
 
@@ -14,6 +14,18 @@ from ..types import Tensor
 from .base import HybridRecurrentCell, RecurrentCell, first_states
 from .gates import StateInfo, States, Steps
 from .sequences import formed, masked, reverse, split_states, unmodified
+
+
+def cells_state_info(cells: Iterable[RecurrentCell], batch_size: int) -> list[StateInfo]:
+    """Descriptions of the states of all cells."""
+    return [info for cell in cells for info in cell.state_info(batch_size)]
+
+
+def cells_begin_state(
+    cells: Iterable[RecurrentCell], batch_size: int = 0, *args: Any, **kwargs: Any
+) -> States:
+    """Initial states of all cells."""
+    return [state for cell in cells for state in cell.begin_state(batch_size, *args, **kwargs)]
 
 
 class _Row(RecurrentCell):
@@ -37,11 +49,11 @@ class _Row(RecurrentCell):
         return f"{type(self).__name__}(\n{rows}\n)"
 
     def state_info(self, batch_size: int = 0) -> list[StateInfo]:
-        return [info for cell in self for info in cell.state_info(batch_size)]
+        return cells_state_info(self, batch_size)
 
     def begin_state(self, batch_size: int = 0, *args: object, **kwargs: object) -> States:
         self._require_unmodified()
-        return [s for cell in self for s in cell.begin_state(batch_size, *args, **kwargs)]
+        return cells_begin_state(self, batch_size, *args, **kwargs)
 
     def _step(self, inputs: Tensor, states: States) -> tuple[Tensor, States]:
         self._counter += 1
@@ -370,11 +382,11 @@ class BidirectionalCell(HybridRecurrentCell):
         return f"{type(self).__name__}(forward={left!r}, backward={right!r})"
 
     def state_info(self, batch_size: int = 0) -> list[StateInfo]:
-        return [info for cell in self._cells() for info in cell.state_info(batch_size)]
+        return cells_state_info(self._cells(), batch_size)
 
     def begin_state(self, batch_size: int = 0, *args: object, **kwargs: object) -> States:
         self._require_unmodified()
-        return [s for c in self._cells() for s in c.begin_state(batch_size, *args, **kwargs)]
+        return cells_begin_state(self._cells(), batch_size, *args, **kwargs)
 
     def _cells(self) -> list[Any]:
         return list(self._children.values())
