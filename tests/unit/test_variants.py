@@ -586,6 +586,32 @@ def test_templates_of_one_variant_are_bounded(monkeypatch):
     assert len(made) > 3 and kept.pattern is not None
 
 
+def test_layers_with_other_channels_share_the_kernels_of_a_variant(monkeypatch):
+    """Channels are arguments where they fill the tiles; the bits are those of constant ones."""
+    link, made = generate.link_template, []
+
+    def linked(plan, calls, scope):
+        made.append([str(call.spec) for row in calls for call in row])
+        return link(plan, calls, scope)
+
+    monkeypatch.setattr(generate, "link_template", linked)
+    net = sequence(
+        *(nn.Conv2D(n, 1, activation="relu") for n in (64, 64, 128)),
+        *(nn.Conv2D(128, 3, padding=1, groups=128), nn.Conv2D(256, 1, activation="relu")),
+        nn.Conv2D(256, 3, padding=1, groups=256),
+    )
+    net.initialize(mx.init.Normal(0.1))
+    net.hybridize(dynamic={"data": [2, 3]})
+    inputs = [arrays((2, 8, n, m), n) / 50 for n, m in ((40, 56), (13, 31))]
+    found = [net(x).asnumpy() for x in inputs]
+    for kind in ("conv", "depthwise"):
+        specs = [spec for spec in made[0] if spec.split()[0] == kind]
+        assert 2 * len(set(specs)) == len(specs), specs
+    net.hybridize(dynamic=False)
+    for x, one in zip(inputs, found):
+        np.testing.assert_array_equal(net(x).asnumpy(), one)
+
+
 def test_a_further_size_counts_without_the_code_and_the_plan_of_its_variant():
     """Hundreds of sizes are kept: a decoder's cache of keys and values has a new one each token."""
     net = mlp()

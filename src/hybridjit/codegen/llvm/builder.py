@@ -134,6 +134,12 @@ class LoopBuilder(VectorBuilder):
         others = max(0, (rounds or 1) - 1)
         self._repeat(0 if by_data else others * usual, others * at_most)
 
+    def begin_block(self, name: str) -> None:
+        """End the block: LLVM orders the instructions of each block."""
+        (following,) = self.b.blocks(name)
+        self.b.branch(following)
+        self.b.position_at_end(following)
+
     def rounds(self, name: str, count: int, is_unrolled: bool) -> Iterator[Index]:
         """The numbers below ``count``: each with separate code, or all with that of a loop."""
         if is_unrolled:

@@ -94,6 +94,10 @@ class VectorBuilder(IndexBuilder):
         self._repeated += usual
         self._most_repeated += most
 
+    def whole_vectors(self, channels: Index) -> Index:
+        """Channels rounded up to full vectors; a number that the call gives fills them."""
+        return -(-channels // self.lanes) * self.lanes if isinstance(channels, int) else channels
+
     # --- memory ---
 
     def at(self, pointer: Value, index: Index, element: Type | None = None) -> Value:

@@ -38,7 +38,20 @@ def runs_of_blocks(blocks: list[Block]) -> list[tuple[Block, int, int]]:
     return runs
 
 
-def in_range(b: LoopBuilder, value: Index, low: int, high: int, size: int) -> Value:
+def runs_of_channels(
+    b: LoopBuilder, channels: Index, nv: int
+) -> tuple[list[tuple[Block, Index, int]], Index]:
+    """The runs of :func:`runs_of_blocks`, and the number of blocks. If the call gives the number of
+    channels, all blocks are full.
+    """
+    if isinstance(channels, int):
+        blocks = blocks_of(channels, nv, b.lanes)
+        return [*runs_of_blocks(blocks)], len(blocks)
+    number, _ = b.divmod(channels, nv * b.lanes)
+    return [(Block(nv, b.lanes), number, 0)], number
+
+
+def in_range(b: LoopBuilder, value: Index, low: int, high: Index, size: Index) -> Value:
     if low == 0:
         return b.less(value, high)
     return b.less(low - 1, value)

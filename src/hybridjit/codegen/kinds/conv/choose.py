@@ -22,6 +22,7 @@ from ...call import (
     Address,
     Argument,
     Call,
+    GivenNumbers,
     Scratch,
     Setting,
     about,
@@ -57,6 +58,7 @@ from .choose_winograd import (
     winograd_spec,
 )
 from .cost import cost
+from .given_channels import with_given_channels
 from .layer import Layer
 from .spec import EXTENTS, ConvSpec, DepthwiseSpec, StrassenSpec, WinogradSpec
 
@@ -131,7 +133,9 @@ def calls_of(
     if columns > 1:
         layer, fixed = abreast(layer, columns), abreast(fixed, columns)
     spec = taken if layer is fixed else with_extents(taken, layer)
-    after: tuple[Argument, ...] = (*extra, *_scratch(spec, target), batch)
+    scratch, numbers = _scratch(spec, target), GivenNumbers()
+    spec = with_given_channels(spec, numbers, target)
+    after: tuple[Argument, ...] = (*extra, *scratch, batch, *numbers.values)
     packing, of_bias = _packings(spec, target)
     wanted = [(weight, of_phase(packing)), *((bias, of_bias) for bias in biases)]
     if columns > 1:
@@ -300,7 +304,7 @@ def with_extents(spec: Way, layer: Layer) -> Way:
     """A spec that was chosen for some sizes of a layer, for all sizes."""
     if isinstance(spec, (ConvSpec, StrassenSpec)):
         layer = flattened(layer)
-    extents = {name: getattr(layer, name) for name in spec.extents}
+    extents = {name: getattr(layer, name) for name in EXTENTS if name in spec.extents}
     if not any(map(is_symbolic, extents.values())):
         return spec
     more: dict[str, Any] = {"usual": about(spec.out)}

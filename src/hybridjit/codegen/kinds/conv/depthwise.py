@@ -32,6 +32,9 @@ from ..parts.window import (
 from .spec import DepthwiseSpec
 from .strips import emit_strips
 
+# A typical number of full tiles of channels, if the call gives it.
+_USUAL = 4
+
 
 def emit_depthwise(b: LoopBuilder, spec: DepthwiseSpec, args: Arguments) -> None:
     """y[n,o,c] = program(bias[c] + sum over taps and i of x[n,o+tap,group of c,i] * w[tap,i,c])."""
@@ -42,7 +45,6 @@ def emit_depthwise(b: LoopBuilder, spec: DepthwiseSpec, args: Arguments) -> None
     reads, writes = args.of_program(spec.program)
     batch = args.integer("batch")
     spec = args.sized(spec)
-    vectors = -(-spec.channels // b.lanes)
     lines = b.product(spec.out[:2])
     usual = spec.usual or spec.out
     b.balance(usual[0] * usual[1])
@@ -58,6 +60,13 @@ def emit_depthwise(b: LoopBuilder, spec: DepthwiseSpec, args: Arguments) -> None
             tile = _Tiles(b, spec, (depth, row), source, b.at(w, channel), b.at(bias, channel))
             tile.emit_row(bases, targets, count, last)
 
+        if not isinstance(spec.channels, int):  # full tiles
+            with b.loop(
+                "vectors", 0, b.divmod(spec.channels, b.lanes)[0], spec.nv, most=_USUAL
+            ) as v:
+                emit_vectors(v.index, spec.nv, b.lanes)
+            return
+        vectors = -(-spec.channels // b.lanes)
         lanes_last = spec.channels - (vectors - 1) * b.lanes
         whole = vectors - 1 if lanes_last < b.lanes else vectors
         blocks = whole - whole % spec.nv
@@ -84,7 +93,7 @@ class _Tiles:
     ) -> None:
         self.b, self.spec, self.place = b, spec, place
         self.x, self.w, self.bias = x, w, bias
-        self.padded = -(-spec.channels // b.lanes) * b.lanes
+        self.padded = b.whole_vectors(spec.channels)
 
     def emit_row(self, reads: list[Value], writes: list[Value], count: int, last: int) -> None:
         if self.spec.over:
@@ -131,7 +140,7 @@ class _Tiles:
             line = input_line(b, spec, self.place, (kd, kh))
             x = b.at(self.x, b.add(line, b.mul(left, spec.xs[3])))
             taps = b.mul(b.add(b.mul(kd, spec.kernel[1]), kh), spec.kernel[2])
-            w = b.at(self.w, b.mul(taps, spec.group * self.padded))
+            w = b.at(self.w, b.mul(taps, b.mul(spec.group, self.padded)))
             return self._sum_row(tile, x, w, accs, count, last, left)
 
         accs = rows_inside(b, spec, self.place, start, body)
@@ -163,7 +172,7 @@ class _Tiles:
             result = list(accs)
             for j, i in product(range(count), range(spec.group)):
                 spread = partial(self._spread, i=i)
-                row = b.at(w, i * self.padded)
+                row = b.at(w, b.mul(i, self.padded))
                 result = self._sum_channel(pairs, x, row, spread, result, j, lanes)
             return result
         first = [lane - lane % spec.group for lane in range(b.lanes)]
@@ -198,11 +207,12 @@ class _Tiles:
     ) -> list[Value]:
         """The products of vector ``j`` with one channel of every group, whose weights are ``w``."""
         b, spec, result = self.b, self.spec, list(accs)
+        inputs = pairs.inputs(b, x, spec.xs[3])
         steps = range(0, spec.kernel[2] * spec.group, spec.group)
-        filters = [b.load(w, step * self.padded + j * b.lanes) for step in steps]
+        filters = [b.load(w, b.add(b.mul(step, self.padded), j * b.lanes)) for step in steps]
         for position in pairs.all:
-            at = b.add(position.at(b, spec.xs[3]), j * b.lanes)
-            value = spread(read_vector(b, x, at, 1, lanes[j]))
+            pointer, at = position.place(b, x, spec.xs[3], inputs)
+            value = spread(read_vector(b, pointer, b.add(at, j * b.lanes), 1, lanes[j]))
             for m, kw in position.pairs:
                 k = m * len(lanes) + j
                 result[k] = position.kept(b, b.fma(value, filters[kw], result[k]), result[k])

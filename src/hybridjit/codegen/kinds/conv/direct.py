@@ -27,7 +27,7 @@ from ..parts.window import (
     tiles_of_row,
     whole_windows,
 )
-from .blocks import Block, blocks_of, in_range, runs_of_blocks
+from .blocks import Block, in_range, runs_of_channels
 from .spec import ConvSpec
 from .sums import (
     ByChannel,
@@ -53,16 +53,16 @@ def emit_conv(b: LoopBuilder, spec: ConvSpec, args: Arguments) -> None:
     tiles = tiles_of_row(spec, spec.mr) if isinstance(spec.out[2], int) else []
     by_tile = has_uniform_tiles(spec)
     lines = b.product((*spec.out[:2], b.divided_up(spec.out[2], spec.mr) if by_tile else 1))
-    blocks = blocks_of(spec.oc, spec.nv, b.lanes)
-    per_image = b.mul(spec.groups * len(blocks), lines)
+    runs, blocks = runs_of_channels(b, spec.oc, spec.nv)
+    per_image = b.mul(b.mul(spec.groups, blocks), lines)
     usual = spec.usual or spec.out
     usual_lines = usual[0] * usual[1] * (-(-usual[2] // spec.mr) if by_tile else 1)
-    b.balance(spec.groups * len(blocks) * usual_lines)
+    b.balance(spec.groups * (blocks if isinstance(blocks, int) else 1) * usual_lines)
     with b.each_unit(b.mul(batch, per_image), args.share, args.shares) as unit:
         image, rest = b.divmod(unit.index, per_image)
-        group, block, line, within = place_in_image(b, spec, rest, lines, len(blocks))
-        for kind, count, first in runs_of_blocks(blocks):
-            with b.when(in_range(b, block, first, first + count, len(blocks))):
+        group, block, line, within = place_in_image(b, spec, rest, lines, blocks)
+        for kind, count, first in runs:
+            with b.when(in_range(b, block, first, b.add(first, count), blocks)):
                 place, column = _locate(
                     b, spec, pointers, image, group, block, (line, within), by_tile
                 )
@@ -70,7 +70,7 @@ def emit_conv(b: LoopBuilder, spec: ConvSpec, args: Arguments) -> None:
 
 
 def place_in_image(
-    b: LoopBuilder, spec: ConvSpec | ByteTilesSpec, unit: Index, lines: Index, blocks: int
+    b: LoopBuilder, spec: ConvSpec | ByteTilesSpec, unit: Index, lines: Index, blocks: Index
 ) -> tuple[Index, Index, Index, Index]:
     """Group, block, line and the line's number in its chunk, for a unit of an image.
 
@@ -78,7 +78,7 @@ def place_in_image(
     every unit is work and threads with equally many units have equal work.
     """
     chunks = b.divided_up(lines, spec.rows)
-    per_line = spec.groups * blocks
+    per_line = b.mul(spec.groups, blocks)
     if isinstance(lines, int) and isinstance(chunks, int) and lines % chunks == 0:
         size = lines // chunks
         chunk, group, block, within = b.split(unit, (0, spec.groups, blocks, size))
@@ -108,14 +108,15 @@ def _locate(
     tiles = b.divided_up(spec.out[2], spec.mr) if by_tile else 1
     depth, row, tile = b.split(line, (0, spec.out[1], tiles))
     taps = spec.kernel[0] * spec.kernel[1] * spec.kernel[2]
-    padded = -(-spec.oc // b.lanes) * b.lanes
+    padded = b.whole_vectors(spec.oc)
     width = spec.nv * b.lanes
     channel = b.add(b.mul(group, spec.oc), b.mul(block, width))
     packed = b.add(b.mul(group, padded), b.mul(block, width))
     steps = steps_of_sum(b, spec.ic)
-    size = taps * steps
-    rounds = taps // spec.kernel[2] * spec.ic if spec.taps else taps * (steps // spec.unroll)
-    asked = lines_ahead(b, spec) * line_elements(b) * rounds
+    size = b.mul(taps, steps)
+    rounds = b.divmod(steps, spec.unroll)[0]
+    rounds = taps // spec.kernel[2] * spec.ic if spec.taps else b.mul(taps, rounds)
+    asked = b.mul(lines_ahead(b, spec) * line_elements(b), rounds)
     place = Place(
         x=b.at(x, b.add(b.mul(image, spec.xs[0]), b.mul(group, b.mul(spec.ic, spec.xs[4])))),
         w=b.at(w, b.mul(packed, size)),

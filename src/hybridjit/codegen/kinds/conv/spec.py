@@ -7,12 +7,12 @@ from ...._core.target import SINGLE, ElementTypes
 from ...._core.types import product
 from ...interpolation import Line, lines_for, points_of
 from ...packing import first_half
-from ...spec import Extents, Ints, KernelSpec, Program
+from ...spec import Extent, Extents, Ints, KernelSpec, Program
 from ..parts.convolution import Convolution, Windows
 
 # Products of quarters of matrices in one level of Strassen's algorithm, instead of eight.
 PRODUCTS = 7
-# Fields of specs whose sizes may be given by calls.
+# Fields of layers whose sizes may be symbolic, and those of specs that calls then give.
 EXTENTS = ("inp", "out", "xs", "reads", "writes")
 
 
@@ -33,6 +33,7 @@ class ConvSpec(Convolution, KernelSpec):
     usual     approximate typical sizes of the result, if some sizes are given
     inside    if sizes are given, for each axis whether all windows are inside the input
     is_one    if the width is given, whether a row is summed as one tile of any width
+    ahead     if the channels are given, ``sums.lines_ahead``: see ``given_channels``
     """
 
     reads: tuple[Extents, ...]
@@ -41,15 +42,16 @@ class ConvSpec(Convolution, KernelSpec):
     nv: int
     unroll: int
     taps: bool
-    rows: int
+    rows: Extent
     half_last: bool = False
     element: ElementTypes = SINGLE
     program: Program = Program(1)
     usual: Ints = ()
     inside: tuple[bool, ...] = ()
     is_one: bool = False
+    ahead: int | None = None
     kind = "conv"
-    extents = EXTENTS
+    extents = (*EXTENTS, "ic", "oc", "rows")
     needs_passes = False
 
 
@@ -264,7 +266,7 @@ class DepthwiseSpec(Windows, KernelSpec):
     inside: tuple[bool, ...] = ()
     over: Ints = ()
     kind = "depthwise"
-    extents = EXTENTS
+    extents = (*EXTENTS, "channels", "lines")
     needs_passes = False
 
     @property

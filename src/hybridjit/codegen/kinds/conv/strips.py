@@ -14,11 +14,12 @@ from itertools import groupby
 from ...llvm.builder import LoopBuilder
 from ...llvm.indices import Index
 from ...llvm.types import Value
+from ..parts.addresses import StridedRows
 from ..parts.arguments import Arguments
 from ..parts.partial import read_vector
 from ..parts.program import at_column, operand_addresses, store_epilogue
 from ..parts.window import GivenRow, Positions, Tile, first_input, stored_from, tiles_of_row
-from .blocks import Block, blocks_of, in_range, runs_of_blocks
+from .blocks import Block, in_range, runs_of_channels
 from .spec import DepthwiseSpec
 
 
@@ -32,13 +33,12 @@ def emit_strips(b: LoopBuilder, spec: DepthwiseSpec, args: Arguments) -> None:
     batch = args.integer("batch")
     spec = args.sized(spec)
     tiles = [] if spec.over else tiles_of_row(spec, spec.cols)
-    blocks = blocks_of(spec.channels, spec.nv, b.lanes)
+    runs, blocks = runs_of_channels(b, spec.channels, spec.nv)
     chunks, count = b.divided_up(spec.out[1], spec.lines), b.divided_up(spec.out[2], spec.cols)
-    per_image = b.mul(b.mul(chunks, count), len(blocks))
-    usual = spec.usual or spec.out
-    b.balance(-(-usual[1] // spec.lines) * -(-usual[2] // spec.cols) * len(blocks))
+    per_image = b.mul(b.mul(chunks, count), blocks)
+    b.balance(_usual_units(spec, blocks))
     with b.each_unit(b.mul(batch, per_image), args.share, args.shares) as unit:
-        sizes = (0, chunks, count, len(blocks))
+        sizes = (0, chunks, count, blocks)
         image, chunk, number, block = b.split(unit.index, sizes)
         channel = b.mul(block, spec.nv * b.lanes)
         first = b.mul(chunk, spec.lines)
@@ -53,12 +53,27 @@ def emit_strips(b: LoopBuilder, spec: DepthwiseSpec, args: Arguments) -> None:
             [b.at(p, b.dot(at, s)) for p, s in zip(reads, spec.reads)],
             [b.at(p, b.dot(at, s)) for p, s in zip(writes, spec.writes)],
         )
-        for kind, several, low in runs_of_blocks(blocks):
-            with b.when(in_range(b, block, low, low + several, len(blocks))):
+        for kind, several, low in runs:
+            with b.when(in_range(b, block, low, b.add(low, several), blocks)):
                 if spec.over:
                     strip.emit_given(kind, number, rows)
                 for tile, column in _tile_of(b, tiles, number):
                     strip.emit(kind, tile, column, rows)
+
+
+# A typical number of blocks of channels, and of rows of a unit, if the call gives them.
+_USUAL_BLOCKS, _USUAL_LINES = 4, 32
+
+
+def _usual_units(spec: DepthwiseSpec, blocks: Index) -> int:
+    """An estimate of the units of an image."""
+    usual = spec.usual or spec.out
+    known = blocks if isinstance(blocks, int) else _USUAL_BLOCKS
+    return int(-(-usual[1] // _usual_lines(spec)) * -(-usual[2] // spec.cols) * known)
+
+
+def _usual_lines(spec: DepthwiseSpec) -> int:
+    return spec.lines if isinstance(spec.lines, int) else _USUAL_LINES
 
 
 def _tile_of(b: LoopBuilder, tiles: Sequence[Tile], number: Index) -> Iterator[tuple[Tile, Index]]:
@@ -90,7 +105,10 @@ class _Strip:
     ) -> None:
         self.b, self.spec = b, spec
         self.x, self.w, self.bias, self.reads, self.writes = x, w, bias, reads, writes
-        self.padded = -(-spec.channels // b.lanes) * b.lanes
+        self.padded = b.whole_vectors(spec.channels)
+        self.given_taps = None
+        if not isinstance(self.padded, int):
+            self.given_taps = StridedRows.of(b, w, self.padded, self._taps)
 
     def emit_given(self, block: Block, number: Index, rows: tuple[Index, Index]) -> None:
         """Tile ``number`` of rows whose width the call gives."""
@@ -114,12 +132,16 @@ class _Strip:
         """
         b, spec = self.b, self.spec
         ahead, size = spec.rows_ahead, tile.width * block.nv
+        x = self.x
+        if not isinstance(spec.xs[3], int):
+            left = first_input(b, column, spec.stride[2], spec.pad[2])
+            x = b.at(x, b.mul(left, spec.xs[3]))
         first, start = b.sub(rows[0], ahead), self._start(block, tile) * ahead
-        with b.loop("row", first, rows[1], carry=start, most=spec.lines + ahead) as row:
+        with b.loop("row", first, rows[1], carry=start, most=_usual_lines(spec) + ahead) as row:
             # The bias is loaded for each row: keeping it would take a register.
             sums = [*row.carried, *self._start(block, tile)]
             for line in range(spec.stride[1]):
-                sums = self._add_line(block, tile, column, row.index, line, sums)
+                sums = self._add_line(block, tile, (x, column), row.index, line, sums)
             with b.when(b.less(b.sub(rows[0], 1), row.index)):
                 self._store(block, tile, column, row.index, sums[:size], from_)
             row.yields(sums[size:])
@@ -132,23 +154,28 @@ class _Strip:
         self,
         block: Block,
         tile: Tile,
-        column: Index,
+        begin: tuple[Value, Index],
         row: Index,
         line: int,
         sums: Sequence[Value],
     ) -> list[Value]:
-        """Add an input line, if it exists, to the row that it completes and to those below."""
-        b, spec = self.b, self.spec
+        """Add an input line, if it exists, to the row that it completes and to those below.
+
+        ``begin`` are the address of a line's first element, or of its first input if the call gives
+        the distance of columns, and the first column of the result.
+        """
+        b, spec, (x, column) = self.b, self.spec, begin
         tap = spec.kernel[1] - spec.stride[1] + line
         at = b.add(b.mul(row, spec.stride[1]), tap - spec.pad[1])
         left = first_input(b, column, spec.stride[2], spec.pad[2])
         with b.loop(
             "line", b.max(at, 0), b.min(b.add(at, 1), spec.inp[1]), carry=sums, most=1
         ) as there:
-            offset = b.add(b.mul(there.index, spec.xs[2]), b.mul(left, spec.xs[3]))
+            offset = b.mul(there.index, spec.xs[2])
+            if isinstance(spec.xs[3], int):
+                offset = b.add(offset, b.mul(left, spec.xs[3]))
             taps = range(tap, -1, -spec.stride[1])
-            x = b.at(self.x, offset)
-            there.yields(self._sum_line(block, tile, x, taps, there.carried, left))
+            there.yields(self._sum_line(block, tile, b.at(x, offset), taps, there.carried, left))
         return there.results
 
     def _sum_line(
@@ -164,12 +191,13 @@ class _Strip:
         b, spec, result = self.b, self.spec, list(sums)
         size = tile.width * block.nv
         positions = Positions(b, spec, tile, left)
+        inputs = positions.inputs(b, x, spec.xs[3])
         for j in range(block.nv):
             lanes = block.last if j == block.nv - 1 else b.lanes
             filters = [self._filters(kh, j) for kh in taps]
             for position in positions.all:
-                at = b.add(position.at(b, spec.xs[3]), j * b.lanes)
-                value = read_vector(b, x, at, 1, lanes)
+                pointer, at = position.place(b, x, spec.xs[3], inputs)
+                value = read_vector(b, pointer, b.add(at, j * b.lanes), 1, lanes)
                 for d, of_row in enumerate(filters):
                     for m, kw in position.pairs:
                         k = d * size + m * block.nv + j
@@ -177,10 +205,18 @@ class _Strip:
                         result[k] = position.kept(b, more, result[k])
         return result
 
+    @property
+    def _taps(self) -> int:
+        return self.spec.kernel[1] * self.spec.kernel[2]
+
     def _filters(self, kh: int, j: int) -> list[Value]:
         """Vector ``j`` of the taps of a row."""
-        taps = range(kh * self.spec.kernel[2], (kh + 1) * self.spec.kernel[2])
-        return [self.b.load(self.w, tap * self.padded + j * self.b.lanes) for tap in taps]
+        b, taps = self.b, range(kh * self.spec.kernel[2], (kh + 1) * self.spec.kernel[2])
+        if self.given_taps is not None:
+            pointers = self.given_taps.pointers(b, self._taps)
+            return [b.load(pointers[tap], j * b.lanes) for tap in taps]
+        assert isinstance(self.padded, int)
+        return [b.load(self.w, tap * self.padded + j * b.lanes) for tap in taps]
 
     def _store(
         self,

@@ -120,7 +120,7 @@ class TileSums:
     ) -> None:
         self.b, self.spec, self.block, self.place, self.tile = b, spec, block, place, tile
         self.column, self.left = column, first_input(b, column, spec.stride[2], spec.pad[2])
-        self.rows = Rows(spec.stride[2] * spec.xs[3], spec.xs[4])
+        self.rows = Rows(b.mul(spec.stride[2], spec.xs[3]), spec.xs[4])
         self.is_long = _is_long(spec)
 
     def over_lines(self, accs: list[Value], line: Line) -> list[Value]:
@@ -180,14 +180,18 @@ class ByTap(TileSums):
         first = b.add(self.left, b.mul(kw, spec.dilate[2]))
         at = b.add(line, b.mul(first, spec.xs[3]))
         tap = b.add(b.mul(b.add(b.mul(kd, spec.kernel[1]), kh), spec.kernel[2]), kw)
-        weights = b.at(self.place.w, b.mul(tap, steps_of_sum(b, spec.ic) * nv * b.lanes))
+        of_tap = b.mul(steps_of_sum(b, spec.ic), nv * b.lanes)
+        weights = b.at(self.place.w, b.mul(tap, of_tap))
         x = b.at(self.place.x, at)
         # A narrower tile leaves registers free, into which LLVM would load all weights of a round
         # at once; with few registers it then spills them (measured: 4 per 40 FMAs, AVX2).
         tight = reach != (0, self.tile.width) and b.target.vector_registers < 32
         ahead = None if tight else _ahead(b, spec, self.place, tap, self.column)
         unroll = 1 if tight else spec.unroll
-        return multiply(b, x, weights, spec.ic, unroll, self.rows, nv, accs, reach, ahead)
+        is_whole = not isinstance(spec.ic, int)
+        return multiply(
+            b, x, weights, spec.ic, unroll, self.rows, nv, accs, reach, ahead, is_whole=is_whole
+        )
 
     def _given_runs(self, runs: Runs, accs: list[Value]) -> list[Value]:
         """Sum run by run, if the call gives the runs. Every run serves all columns, except at an
@@ -209,7 +213,7 @@ class ByTap(TileSums):
 
 def _is_long(spec: ConvSpec) -> bool:
     """Whether a sum is a sum of partial sums over lines of taps, as in ``multiply``."""
-    return product(spec.kernel) * spec.ic > LONG
+    return isinstance(spec.ic, int) and product(spec.kernel) * spec.ic > LONG
 
 
 def lines_ahead(b: LoopBuilder, spec: ConvSpec) -> int:
@@ -219,6 +223,8 @@ def lines_ahead(b: LoopBuilder, spec: ConvSpec) -> int:
     from memory: 14x14 of 32 groups of 16 at 79 % of the FMA peak, without at 67 %; 7x7 of 32 groups
     of 32 at 93 %, without at 68 %.
     """
+    if spec.ahead is not None:
+        return spec.ahead
     width = spec.nv * b.lanes
     if spec.groups * spec.oc <= width:
         return 0
@@ -230,13 +236,16 @@ def _ahead(b: LoopBuilder, spec: ConvSpec, place: Place, tap: Index, column: Ind
     lines, tile = lines_ahead(b, spec), _next_tile(b, spec, place, column)
     if not lines and tile is None:
         return None
-    step = lines * line_elements(b) * (steps_of_sum(b, spec.ic) // spec.unroll)
+    rounds, _ = b.divmod(steps_of_sum(b, spec.ic), spec.unroll)
+    step = b.mul(lines * line_elements(b), rounds)
     return Ahead(b.at(place.ahead, b.mul(tap, step)), lines, tile)
 
 
 def _next_tile(b: LoopBuilder, spec: ConvSpec, place: Place, column: Index) -> NextTile | None:
     """The operands of the next unit's program, if a sum is short, with a single tap."""
     steps = steps_of_sum(b, spec.ic)
+    if not isinstance(steps, int):  # then no operand has an element for each position
+        return None
     if product(spec.kernel) > 1 or not has_uniform_tiles(spec) or steps < spec.unroll:
         return None
     is_line = isinstance(spec.out[2], int) and spec.out[2] <= spec.mr

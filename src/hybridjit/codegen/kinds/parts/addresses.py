@@ -34,6 +34,37 @@ class Corner:
         return b.at(self.row(b, r), b.mul(q, self.beside))
 
 
+# Rows that are addressed from one base: x86 adds a register to it, or twice a register.
+_ROWS_OF_A_BASE = 3
+
+
+@dataclass(frozen=True)
+class StridedRows:
+    """Rows whose distance the call gives.
+
+    One base for three rows: those of a tile of 12 rows need 5 registers, and no multiplication.
+    """
+
+    bases: tuple[Value, ...]
+    step: Value
+
+    @staticmethod
+    def of(b: LoopBuilder, first: Value, step: Value, count: int) -> StridedRows:
+        """``count`` rows, the first of which begins at the address ``first``."""
+        bases, further = [first], b.mul(step, _ROWS_OF_A_BASE)
+        for _ in range(_ROWS_OF_A_BASE, count, _ROWS_OF_A_BASE):
+            bases.append(b.at(bases[-1], further))
+        return StridedRows(tuple(bases), step)
+
+    def pointers(self, b: LoopBuilder, count: int, offset: Index = 0) -> list[Value]:
+        """The addresses of element ``offset`` of the rows. They have to be taken in the block that
+        uses them: LLVM then adds the distance where it loads.
+        """
+        bases = [b.at(base, offset) for base in self.bases]
+        steps = [b.mul(n, self.step) for n in range(min(count, _ROWS_OF_A_BASE))]
+        return [b.at(bases[m // _ROWS_OF_A_BASE], steps[m % _ROWS_OF_A_BASE]) for m in range(count)]
+
+
 class Places(ABC):
     """The addresses of a tile's positions."""
 

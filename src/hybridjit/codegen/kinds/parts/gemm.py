@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import overload
 
 from ...._core.frozen import dataclass
 from ...._core.target import PAIRS, QUADS
 from ...llvm.builder import LoopBuilder
 from ...llvm.indices import Index
 from ...llvm.types import F32, I32, Value, byte_count
+from .addresses import StridedRows
 from .partial import read_bytes, read_pair, read_quad, read_scalar
 
 
@@ -115,6 +117,8 @@ class Ahead:
 LONGEST = 512
 # Maximum products of a plain sum; longer ones are sums of partial sums.
 MOST_GIVEN = 4 * LONGEST
+# A typical number of products, if the call gives it for a network's layers.
+_USUAL_GIVEN = 256
 # Approximate number of partial sums if the call gives the length.
 _MOST_PARTS = 64
 
@@ -147,9 +151,16 @@ def is_in_quads(b: LoopBuilder) -> bool:
     return b.dtype == QUADS.computed
 
 
-def steps_of_sum(b: LoopBuilder, size: int) -> int:
-    """Steps of k in a sum of ``size`` products; the last word may be partly empty."""
-    return -(-size // b.target.element.together)
+@overload
+def steps_of_sum(b: LoopBuilder, size: int) -> int: ...
+@overload
+def steps_of_sum(b: LoopBuilder, size: Index) -> Index: ...
+def steps_of_sum(b: LoopBuilder, size: Index) -> Index:
+    """Steps of k in a sum of ``size`` products; the last word may be partly empty.
+
+    A number that the call gives is one of single elements.
+    """
+    return -(-size // b.target.element.together) if isinstance(size, int) else size
 
 
 def added(b: LoopBuilder, x: Value, y: Value) -> Value:
@@ -203,7 +214,7 @@ def _in_half(b: LoopBuilder, x: Value, at: Index, value: Value) -> Value:
 
 def rank_one(
     b: LoopBuilder,
-    x: Value,
+    x: Value | Sequence[Value],
     w: Value,
     offset: Index,
     k: Index,
@@ -216,7 +227,8 @@ def rank_one(
     """acc[m, v] += x[m * row_step + offset] * w[k, v] for the rows m in ``reach``.
 
     Words of several elements multiply as many adjacent elements of x. If a half vector came last,
-    LLVM would keep its sums in the value's register, and spill.
+    LLVM would keep its sums in the value's register, and spill. ``x`` may be the addresses of all
+    rows.
     """
     if reach[0] == reach[1]:
         return list(accs)
@@ -233,12 +245,14 @@ def rank_one(
         read, add = read_quad, b.add_quads
     result = list(accs)
     for m in range(*reach):
-        at = b.add(b.mul(m, rows.row_step), offset)
-        value = b.splat(read(b, x, at))
+        row, at = (
+            (x, b.add(b.mul(m, rows.row_step), offset)) if isinstance(x, Value) else (x[m], offset)
+        )
+        value = b.splat(read(b, row, at))
         for j in order:
             factor = value
             if lanes[j] < b.lanes:
-                factor = _in_half(b, x, at, value)
+                factor = _in_half(b, row, at, value)
             result[m * nv + j] = add(factor, vectors[j], result[m * nv + j])
     return result
 
@@ -256,14 +270,18 @@ def multiply(
     ahead: Ahead | None = None,
     is_long: bool = False,
     pitch: int = 0,
+    is_whole: bool = False,
 ) -> list[Value]:
     """acc[m, v] += sum over k < size of x[m, k] * w[k, v], ``unroll`` steps of k per round.
 
     A size that the call gives excludes pairs; ``is_long`` says whether it is more than
-    :data:`MOST_GIVEN`. A row of w has ``pitch`` vectors, or 0 for ``nv``.
+    :data:`MOST_GIVEN`, and ``is_whole`` whether it is less and full rounds, of rows whose distance
+    is given as well. A row of w has ``pitch`` vectors, or 0 for ``nv``.
     """
     sums = _Sums(b, unroll, rows, nv, reach, pitch or nv)
     if not isinstance(size, int):
+        if is_whole:
+            return sums.of_rounds(x, w, size, accs, ahead)
         return (sums.of_given_parts if is_long else sums.of_given)(x, w, size, accs)
     if is_in_quads(b):
         sums = replace(sums, rows=Rows(rows.row_step, 4))
@@ -308,7 +326,9 @@ class _Sums:
         b = self.b
         return b.at(x, b.mul(k, self.rows.k_step)), b.at(w, b.mul(k, self.pitch * b.lanes))
 
-    def steps(self, x: Value, w: Value, ks: range, accs: Sequence[Value]) -> list[Value]:
+    def steps(
+        self, x: Value | Sequence[Value], w: Value, ks: range, accs: Sequence[Value]
+    ) -> list[Value]:
         """The sums after these steps."""
         values = list(accs)
         for k in ks:
@@ -347,6 +367,24 @@ class _Sums:
                 loop.yields(values[self.changing])
             done = self.replaced(done, loop.results)
         return done
+
+    def of_rounds(
+        self, x: Value, w: Value, size: Value, accs: Sequence[Value], ahead: Ahead | None
+    ) -> list[Value]:
+        """The sum of :meth:`of` for a number of full rounds, and a distance of rows, that the call
+        gives.
+        """
+        b, unroll, step = self.b, self.unroll, self.rows.row_step
+        assert not isinstance(step, int), "constant distances need no bases"
+        rows, carry = StridedRows.of(b, x, step, self.reach[1]), accs[self.changing]
+        with b.loop("k", 0, size, unroll, carry=carry, most=_USUAL_GIVEN // unroll) as loop:
+            pointers = rows.pointers(b, self.reach[1], loop.index)
+            weights = b.at(w, b.mul(loop.index, self.pitch * b.lanes))
+            if ahead is not None:
+                ahead.ask(b, loop.index, unroll)
+            values = self.replaced(accs, loop.carried)
+            loop.yields(self.steps(pointers, weights, range(unroll), values)[self.changing])
+        return self.replaced(accs, loop.results)
 
     def of_parts(
         self, x: Value, w: Value, size: int, accs: Sequence[Value], ahead: Ahead | None

@@ -17,6 +17,7 @@ from ...llvm.builder import LoopBuilder
 from ...llvm.indices import Index
 from ...llvm.types import Value
 from ...spec import Extents
+from .addresses import StridedRows
 
 Ints = tuple[int, ...]
 
@@ -240,6 +241,16 @@ class Position:
         place = b.b.select(self.inside, b.i64(self.offset), b.i64(b.sub(0, self.left)))
         return b.mul(place, step)
 
+    def place(
+        self, b: LoopBuilder, x: Value, step: Index, inputs: Sequence[Value]
+    ) -> tuple[Value, Index]:
+        """An address and the index from it, for inputs from ``x`` on; ``inputs`` are the addresses
+        of those that exist if the call gives the step.
+        """
+        if inputs and self.inside is None:
+            return inputs[self.offset], 0
+        return x, self.at(b, step)
+
     def kept(self, b: LoopBuilder, value: Value, other: Value) -> Value:
         """``value`` if the input exists."""
         return value if self.inside is None else b.b.select(self.inside, value, other)
@@ -263,6 +274,18 @@ class Positions:
             at = b.i64(b.add(left, offset))
             inside = b.b.icmp_unsigned("<", at, b.i64(spec.inp[2]))
             self.all.append(Position(offset, [(0, kw)], left, inside))
+
+    def inputs(self, b: LoopBuilder, x: Value, step: Index) -> list[Value]:
+        """The addresses of the inputs from ``x`` on, if the call gives their distance.
+
+        They are used in a block of their own: within a block LLVM moves loads of adjacent vectors
+        together, of all inputs at once if their addresses are registers, and then spills sums.
+        """
+        if isinstance(step, int) or self.all[0].inside is not None:
+            return []
+        count = self.all[-1].offset + 1
+        b.begin_block("inputs")
+        return StridedRows.of(b, x, step, count).pointers(b, count)
 
 
 @contextmanager
