@@ -445,7 +445,7 @@ def test_no_kernel_calls_anything(target: str):
     Loops that a file, data or a batch can make long poll, by an address.
     """
     others = one_of_each_kind(TARGETS[target])
-    assert set(others) == set(all_emitters())
+    assert set(others) == set(all_emitters()) - {"byte_tiles"}  # which need AMX
     of_images = [spec for net in at_places(3) for spec in specs_of(net, TARGETS[target])]
     for spec in (*all_specs(target), *others.values(), *of_images):
         calls = re.findall(r"\bcall\w*\s+(\S+)", listing(spec, TARGETS[target]))

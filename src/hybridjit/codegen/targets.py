@@ -104,7 +104,7 @@ def _without_tiles(target: Target) -> Target:
 
 
 def _cpu_name(name: str, features: Sequence[str]) -> str:
-    """LLVM's name of the CPU, or of one with the same costs if there is no family of that name.
+    """LLVM's name of the CPU, or of one with the same costs where no family has that name.
 
     A virtual machine may report the model number of another CPU: LLVM calls one with AMX
     ``rocketlake``, which has none.

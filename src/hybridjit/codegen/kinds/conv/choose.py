@@ -238,7 +238,7 @@ def _without_sizes(layer: Layer) -> Layer:
 
 
 def _as_noted(layer: Layer) -> Layer:
-    """The layer without what its bits do not depend on: so more layers are one choice."""
+    """The layer without facts that have no influence on its bits: so more layers are one choice."""
     layer = replace(layer, program=Program(1))
     are_plain = all(s[4] == 1 and s[3] == layer.oc for s in (*layer.reads, *layer.writes))
     return replace(layer, reads=(), writes=()) if are_plain else layer

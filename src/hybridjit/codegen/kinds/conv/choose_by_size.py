@@ -2,8 +2,8 @@
 
 The choice of ``choose.algorithms`` from a few numbers: the direct kernel or Strassen's algorithm
 for 1x1 layers, and the tile of Winograd's algorithm for windows. A call with new sizes makes this
-choice for every such layer, so what the sizes do not change is in a record, and the functions of
-:mod:`.size_choices` are machine code as well.
+choice for every such layer, so the numbers that are equal for all sizes are in a record, and the
+functions of :mod:`.size_choices` are machine code as well.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Kernels for symbolic sizes whose calls also give channels and strides: layers share them.
 
-Without it each layer of a network has a kernel of its own, whose code differs in constants only:
+Without it each layer of a network has its own kernel, whose code differs in constants only:
 of MobileNet's 23 symbolic kernels 12 are copies. Channels are constants of a kernel where its code
 depends on them: where they do not fill the blocks of a tile, or a sum has another structure.
 """

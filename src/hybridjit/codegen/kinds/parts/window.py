@@ -278,7 +278,7 @@ class Positions:
     def inputs(self, b: LoopBuilder, x: Value, step: Index) -> list[Value]:
         """The addresses of the inputs from ``x`` on, if the call gives their distance.
 
-        They are used in a block of their own: within a block LLVM moves loads of adjacent vectors
+        They are used in a separate block: within a block LLVM moves loads of adjacent vectors
         together, of all inputs at once if their addresses are registers, and then spills sums.
         """
         if isinstance(step, int) or self.all[0].inside is not None:
