@@ -78,20 +78,24 @@ def test_a_host_whose_system_refuses_tiles_is_one_without_them(monkeypatch, is_a
     facts = SimpleNamespace(triple="x86_64-unknown-linux-gnu", cpu="any", features=FEATURES)
     monkeypatch.setattr(targets, "machine_facts", lambda: facts)
     monkeypatch.setattr(targets.permission, "allows_tiles", lambda: is_allowed)
-    host = targets._host_target()
+    host = targets.find_target.__wrapped__("")
     assert host.has_tiles is is_allowed and host.name == ("amx" if is_allowed else "avx512")
     assert host.has_quads and ("+amx" in host.features) is is_allowed
+    if not is_allowed:
+        with pytest.raises(ValueError, match="'amx': the system refuses .* signal stack"):
+            targets.find_target.__wrapped__("amx")
 
 
-def test_a_host_with_tiles_imitates_one_without(monkeypatch):
+def test_a_host_with_tiles_imitates_one_without_and_requests_none(monkeypatch):
     facts = SimpleNamespace(triple="x86_64-unknown-linux-gnu", cpu="any", features=FEATURES)
     monkeypatch.setattr(targets, "machine_facts", lambda: facts)
-    monkeypatch.setattr(targets.permission, "allows_tiles", lambda: True)
+    requests: list[bool] = []
+    monkeypatch.setattr(targets.permission, "allows_tiles", lambda: requests.append(True) or True)
     imitated = targets.find_target.__wrapped__("avx512")
-    assert not imitated.has_tiles and imitated.has_quads
-    assert imitated == replace(
-        targets.find_target.__wrapped__("amx"), name="avx512", features=imitated.features
-    )
+    assert not imitated.has_tiles and imitated.has_quads and requests == []
+    whole = targets.find_target.__wrapped__("amx")
+    assert imitated == replace(whole, name="avx512", features=imitated.features)
+    assert whole.has_tiles and requests == [True]
 
 
 PROGRAM = """

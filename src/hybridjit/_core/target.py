@@ -123,7 +123,8 @@ class Target:
     @property
     def has_tiles(self) -> bool:
         """Whether instructions multiply tiles of 16 rows of bytes, and the system allows them."""
-        return {"+amx-tile", "+amx-int8"}.issubset(self._features)
+        has_amx = {"+amx-tile", "+amx-int8"}.issubset(self._features)
+        return has_amx and self.vector_bytes == 64
 
     @property
     def has_dots(self) -> bool:

@@ -38,7 +38,7 @@ def find_target(name: str = "") -> Target:
     """The host, or a narrower CPU of the same architecture by name. Raises ValueError."""
     host = _host_target()
     if name in ("", "native", host.name):
-        return host
+        return _permitted(host, name)
     name = _ALIASES.get(name, name)
     if name == "avx512" and host.has_tiles:
         return _without_tiles(host)
@@ -89,13 +89,26 @@ def _host_target() -> Target:
         return Target("neon", triple, facts.cpu, facts.features, 16, 32, True)
     if "+avx512f" in features and "+avx512vl" in features:
         cpu = _cpu_name(facts.cpu, features)
-        target = Target("amx", triple, cpu, facts.features, 64, 32, True)
-        has_tiles = target.has_tiles and permission.allows_tiles()
-        return target if has_tiles else _without_tiles(target)
+        target = Target("avx512", triple, cpu, facts.features, 64, 32, True)
+        return replace(target, name="amx") if target.has_tiles else target
     if "+avx2" in features and "+fma" in features:
         return Target("avx2", triple, facts.cpu, facts.features, 32, 16, True)
     name = "sse2" if "x86_64" in triple else "generic"
     return Target(name, triple, facts.cpu, facts.features, 16, 16, False)
+
+
+def _permitted(host: Target, name: str) -> Target:
+    """The host, without tile registers if the system refuses them. Raises ValueError if they were
+    named.
+    """
+    if not host.has_tiles or permission.allows_tiles():
+        return host
+    if name == host.name:
+        raise ValueError(
+            f"HYBRIDJIT_TARGET={name!r}: the system refuses this process the registers of AMX; a "
+            "thread may have an alternative signal stack that is too small for them"
+        )
+    return _without_tiles(host)
 
 
 def _without_tiles(target: Target) -> Target:

@@ -38,7 +38,7 @@ def choose_bytes(step: Step, setting: Setting) -> tuple[Call, ...]:
     is_dense = anchor.op is INTEGER_DENSE
     layer = layer_of_rows(step, SampleRows(x.shape[0])) if is_dense else layer_of(step)
     batch = 1 if is_dense else x.shape[0]
-    tiled = tiled_calls(step, layer, extra, batch, setting)
+    tiled = tiled_calls(step, layer, Address(x), extra, batch, setting)
     if tiled:
         return tiled
     if _has_lines(layer):

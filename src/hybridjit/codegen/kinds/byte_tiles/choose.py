@@ -15,8 +15,10 @@ from ..conv.layer import Layer
 from ..weights.choose import is_fixed, pack_weights
 from .spec import WORD, ByteTilesSpec
 
-# Rows of a tile times words of a row from which on tiles are faster than vectors: a product of
-# tiles takes as long for a few words as for 16, and for a few rows as for 8.
+# Rows of a tile times words of a row from which on tiles are faster than vectors. A product takes
+# as long for a few words as for 16, and with its loads for a few rows as for 8: products a ns of
+# 2x2 tiles in the first-level cache, 16 rows of 16, 8 and 4 words 2740, 1680 and 830; 8, 4 and 1
+# rows of 16 words 2050, 1040 and 260; vectors 420 at most.
 _FEWEST = 48
 _FEWEST_ROWS = 4
 # Vectors of filters of a unit of work: 2x2 tiles of sums use each loaded tile twice.
@@ -26,7 +28,12 @@ _STRIP_BYTES = 1 << 16
 
 
 def tiled_calls(
-    step: Step, layer: Layer, extra: tuple[Argument, ...], batch: int, setting: Setting
+    step: Step,
+    layer: Layer,
+    x: Address,
+    extra: tuple[Argument, ...],
+    batch: int,
+    setting: Setting,
 ) -> tuple[Call, ...]:
     """The call for a layer of bytes in tiles; () if vectors are better."""
     anchor = step.group.anchor
@@ -41,7 +48,6 @@ def tiled_calls(
     )
     before, packed = pack_weights(step, [*zip(anchor.inputs[1:], packings)], setting)
     scratch = (Scratch(spec.scratch_bytes),) if spec.lines else ()
-    x = Address(step.reads[step.group.inputs.index(anchor.inputs[0])])
     work = layer.operations // 2 * batch
     return (*before, Call(spec, (x, *packed, *extra, *scratch, batch), work))
 
