@@ -16,13 +16,14 @@ import numpy as np
 
 warnings.filterwarnings("ignore")
 FLOATS = {"h": "float16", "f": "float32", "d": "float64"}
+ENDS = {"low": -2.5, "high": 2.5}
 mx = importlib.import_module(sys.argv[1])
 
 
 def operand(text, rng):
     """An array from ``KIND SHAPE`` such as ``f 32x100``, ``u8 480x640x3`` or ``i10 4x7``.
 
-    ``h`` is float16, ``d`` float64, ``s8`` int8.
+    ``h`` is float16, ``d`` float64, ``s8`` int8, ``low`` and ``high`` the ends of a range of bytes.
     """
     kind, _, size = text.partition(" ")
     shape = tuple(int(n) for n in size.split("x"))
@@ -32,6 +33,8 @@ def operand(text, rng):
         return mx.nd.array(rng.uniform(0.1, 0.9, shape), dtype="float32")
     if kind == "u8":
         return mx.nd.array(rng.integers(0, 256, shape), dtype="uint8")
+    if kind in ENDS:
+        return mx.nd.full(shape, ENDS[kind])
     if kind == "s8":
         return mx.nd.array(rng.integers(-128, 128, shape), dtype="int8")
     if kind == "spd":  # matrices with a Cholesky factor
@@ -73,12 +76,20 @@ class One(mx.gluon.HybridBlock):
         return function(F, self._path)(x, *others, **self._attrs)
 
 
+class Draw(One):
+    """An operator without operands; a block needs one."""
+
+    def hybrid_forward(self, F, x):
+        return function(F, self._path)(**self._attrs)
+
+
 def call_of(request):
     """A function of no arguments that computes the operator and waits for it."""
     rng = np.random.default_rng(0)
-    arrays = [operand(text, rng) for text in request["operands"]]
+    is_drawn = request["operands"] == ["none"]
+    arrays = [operand("f 1" if is_drawn else text, rng) for text in request["operands"]]
     attrs = {k: literal(v) for k, v in request["attrs"].items()}
-    net = One(request["op"], attrs)
+    net = (Draw if is_drawn else One)(request["op"], attrs)
     if request["hybrid"]:
         net.hybridize(static_alloc=True, static_shape=True)
     if not request["backward"]:
