@@ -436,7 +436,18 @@ def _draw(kind: str, scale: float, shape: tuple[int, ...]) -> np.ndarray:
 
 @register
 class Bilinear(Initializer):
-    """The kernel with which a transposed convolution is bilinear up-sampling."""
+    """The kernel with which a transposed convolution is bilinear up-sampling.
+
+    The weight has shape (inputs, outputs, height, width); each of its kernels gets the same values.
+    For up-sampling by s, the layer has kernel 2 s - s % 2, stride s, padding ceil((s - 1) / 2).
+
+    Examples
+    --------
+    >>> weight = gluon.Parameter("weight", shape=(1, 1, 4, 4), init=mx.init.Bilinear())
+    >>> weight.initialize()
+    >>> weight.data()[0, 0, 1].asnumpy().tolist()
+    [0.1875, 0.5625, 0.5625, 0.1875]
+    """
 
     _init_weight = Initializer._init_bilinear
 
@@ -480,10 +491,32 @@ class LSTMBias(Initializer):
 
 @register
 class FusedRNN(Initializer):
-    """Initialiser of a fused RNN's packed vector: ``init`` fills each gate's matrix and bias.
+    """The packed vector of a fused RNN: another initializer fills each gate's matrix and bias.
 
-    ``init`` receives the shape (hidden, inputs) and the name of the gate, such as
-    "l0_i2h_f_weight". The biases of an LSTM's forget gate are ``forget_bias``.
+    Parameters
+    ----------
+    init : Initializer or str or None
+        Initializer of the gates' matrices and biases. It receives each with its shape, (hidden,
+        inputs) or (hidden,), and its name, such as "l0_i2h_f_weight". None: the initializer of the
+        other parameters, else Uniform().
+    num_hidden : int
+        Width of the hidden state.
+    num_layers : int
+        Number of layers.
+    mode : str
+        "rnn_relu", "rnn_tanh", "lstm" or "gru".
+    bidirectional : bool
+        Whether layers run in both directions.
+    forget_bias : float
+        Bias of an LSTM's forget gates.
+
+    Examples
+    --------
+    >>> init = mx.init.FusedRNN("zeros", num_hidden=2, num_layers=1, mode="lstm", forget_bias=3)
+    >>> packed = nd.ones(4 * 2 * (5 + 2) + 2 * 4 * 2)  # gates of 5 inputs, then the biases
+    >>> init("lstm_weight", packed)
+    >>> float(packed.sum().asscalar())  # the forget gate has 2 units with 2 biases each
+    12.0
     """
 
     def __init__(
@@ -523,7 +556,35 @@ class FusedRNN(Initializer):
 
 
 class Load:
-    """Values from a dict or a parameter file, by name; ``default_init`` for other names."""
+    """Values from a dict or a parameter file, by name.
+
+    Parameters
+    ----------
+    param : dict of str to NDArray or str
+        The values by name, or the path of a file of ``nd.save``. "arg:" and "aux:" at the beginning
+        of the names are left out.
+    default_init : Initializer, optional
+        Initializer of parameters with other names.
+    verbose : bool
+        Whether the origin of each value is logged.
+
+    Raises
+    ------
+    AssertionError
+        If arrays in ``param`` have no names; at initialization, for a value of another shape, and
+        for another name without ``default_init``.
+    MXNetError
+        If the file cannot be read.
+
+    Examples
+    --------
+    >>> init = mx.init.Load({"arg:fc_weight": nd.ones((1, 2))}, default_init=mx.init.Zero())
+    >>> weight, bias = nd.zeros((1, 2)), nd.ones(1)
+    >>> init("fc_weight", weight)
+    >>> init("fc_bias", bias)
+    >>> weight.asnumpy().tolist(), bias.asnumpy().tolist()
+    ([[1.0, 1.0]], [0.0])
+    """
 
     @public
     def __init__(

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import bz2
+import os
 import random
 import struct
 import zipfile
+from collections import OrderedDict
 
 import numpy as np
 import pytest
@@ -106,3 +108,34 @@ def test_pythons_seed_decides_a_random_crop():
         mx.random.seed(len(places))
         places.append(image.random_crop(x, (5, 5))[1])
     assert places[0] == places[1] != places[2]
+
+
+def test_star_import_brings_the_names_that_mxnets_does():
+    """All but ``requests``, ``ss`` (scipy.stats) and ``get_im2rec_path``."""
+    names: dict[str, object] = {}
+    exec("from hybridjit.test_utils import *", names)
+    assert names["mx"] is mx and names["os"] is os and names["npt"] is np.testing
+    assert names["OrderedDict"]().__class__ is OrderedDict
+    assert names["np_symbol"] is mx.sym.np._Symbol
+    assert len(names["Features"]()) == len(mx.runtime.feature_list())
+
+
+def test_helpers_of_comparisons_and_matrices(monkeypatch):
+    utils, tolerances = test_utils, {np.dtype("f2"): 0.5}
+    assert (utils.get_etol(), utils.get_etol(3)) == (0, 3)
+    assert utils.get_tolerance(np.ones(2, "f2"), None, tolerances) == 0.5
+    assert utils.get_tolerance(np.ones(2, "f2"), {np.dtype("f2"): 2.0}, tolerances) == 2
+    assert utils.get_tolerance(np.ones(2), 0.25, tolerances) == 0.25
+    with pytest.raises(KeyError, match="float64"):
+        utils.get_tolerance(np.ones(2), None, tolerances)
+    utils.checkShapes(nd.ones((2, 3)), np.ones((2, 3)))
+    with pytest.raises(AssertionError, match=r"\(2, 3\) and b.shape = \(3,\)"):
+        utils.checkShapes(nd.ones((2, 3)), np.ones(3))
+    said = utils.locationError(np.ones((2, 2)), np.zeros((2, 2)), (1, 0), ("a", "b"), maxError=True)
+    assert said == "Location of maximum error: (1, 0), a=1.00000000, b=0.00000000"
+    assert utils.get_identity_mat(3).asnumpy().tolist() == np.eye(3).tolist()
+    assert utils.get_identity_mat_batch(3).asnumpy().tolist() == [np.eye(3).tolist()] * 2
+    with pytest.raises(ValueError, match=r"received ctx cpu\(0\)"):
+        utils.get_cuda_compute_capability(mx.cpu())
+    monkeypatch.setenv("CD_JOB", "1")
+    assert utils.is_cd_run()

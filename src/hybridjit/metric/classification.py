@@ -250,7 +250,29 @@ class MCC(_OfCounts):
 
 @register
 class PCC(EvalMetric):
-    """Matthews' correlation for any number of classes, from the total counts."""
+    """Matthews' correlation for any number of classes, from the total counts.
+
+    The value is between -1 and 1, and NaN while all labels or all predictions are of one class.
+
+    Parameters
+    ----------
+    name : str
+        Name of the result.
+    output_names : list of str, optional
+        Outputs that are read by ``update_dict``; by default all.
+    label_names : list of str, optional
+        Labels that are read by ``update_dict``; by default all.
+    has_global_stats : bool
+        Whether values since ``reset`` are kept beside those since ``reset_local``.
+
+    Examples
+    --------
+    >>> measured = mx.metric.PCC()
+    >>> scores = nd.array([[9, 0, 0], [0, 9, 0], [0, 0, 9], [9, 0, 0]])
+    >>> measured.update(nd.array([0, 1, 2, 2]), scores)
+    >>> round(measured.get()[1], 3)
+    0.7
+    """
 
     def __init__(
         self,

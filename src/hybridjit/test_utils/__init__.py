@@ -1,9 +1,6 @@
 """``mx.test_utils``: comparison of arrays and generation of examples, for tests of programs."""
 
-import logging
-import os
-import sys
-import time
+import sys as _sys
 from importlib import import_module as _import_module
 
 import numpy as np
@@ -21,11 +18,15 @@ from .comparing import (
     assert_almost_equal_ignore_nan,
     assert_almost_equal_with_err,
     assert_exception,
+    checkShapes,
     default_atols,
     default_rtols,
     get_atol,
+    get_etol,
     get_rtol,
+    get_tolerance,
     get_tols,
+    locationError,
     same,
     same_array,
     same_symbol_structure,
@@ -76,7 +77,11 @@ from .gradients import (
 )
 from .matrices import (
     effective_dtype,
+    get_cuda_compute_capability,
+    get_identity_mat,
+    get_identity_mat_batch,
     has_tvm_ops,
+    is_cd_run,
     is_op_runnable,
     new_matrix_with_real_eigvals_2d,
     new_matrix_with_real_eigvals_nd,
@@ -97,6 +102,19 @@ from .running import (
     simple_forward,
 )
 
+# Modules and names of other modules that `from mxnet.test_utils import *` brings into a program.
+_MODULES = """
+    bz2 errno gzip json logging numbers os platform struct sys time traceback zipfile
+"""
+_OTHERS = {
+    **{name: name for name in _MODULES.split()},
+    "OrderedDict": "collections:OrderedDict",
+    "contextmanager": "contextlib:contextmanager",
+    "Features": "..runtime:Features",
+    "np_symbol": "..sym.np:_Symbol",
+    "npt": "numpy.testing",
+}
+
 __all__ = [
     "Context",
     "DummyIter",
@@ -110,6 +128,7 @@ __all__ = [
     "assert_exception",
     "assign_each",
     "assign_each2",
+    "checkShapes",
     "check_consistency",
     "check_gluon_hybridize_consistency",
     "check_numeric_gradient",
@@ -139,19 +158,25 @@ __all__ = [
     "get_atol",
     "get_bz2_data",
     "get_cifar10",
+    "get_cuda_compute_capability",
+    "get_etol",
+    "get_identity_mat",
+    "get_identity_mat_batch",
     "get_mnist",
     "get_mnist_iterator",
     "get_mnist_pkl",
     "get_mnist_ubyte",
     "get_rtol",
+    "get_tolerance",
     "get_tols",
     "get_zip_data",
     "getenv",
     "has_tvm_ops",
     "is_aarch64_run",
+    "is_cd_run",
     "is_op_runnable",
     "list_gpus",
-    "logging",
+    "locationError",
     "mean_check",
     "mx",
     "new_matrix_with_real_eigvals_2d",
@@ -162,7 +187,6 @@ __all__ = [
     "np",
     "np_reduce",
     "numeric_grad",
-    "os",
     "rand_coord_2d",
     "rand_ndarray",
     "rand_shape_2d",
@@ -181,11 +205,10 @@ __all__ = [
     "setenv",
     "shuffle_csr_column_indices",
     "simple_forward",
-    "sys",
-    "time",
     "use_np",
     "var_check",
     "verify_generator",
+    *_OTHERS,
 ]
 
 
@@ -200,6 +223,10 @@ def __getattr__(name: str) -> object:
 
     ``mx`` is the package under the name by which the program imports it.
     """
+    if name in _OTHERS:
+        path, _, inside = _OTHERS[name].partition(":")
+        module = _import_module(path, __name__)
+        return getattr(module, inside) if inside else module
     if name in _SPARSE:
         return getattr(_import_module(".sparse_examples", __name__), name)
     if name == "mx":
@@ -211,7 +238,7 @@ def __getattr__(name: str) -> object:
 
 def _package() -> object:
     """``mxnet`` if the program imports the package by this name, which has MXNet's version."""
-    ours, found = sys.modules[__name__.partition(".")[0]], sys.modules.get("mxnet")
+    ours, found = _sys.modules[__name__.partition(".")[0]], _sys.modules.get("mxnet")
     return found if getattr(found, "nd", None) is ours.nd else ours
 
 

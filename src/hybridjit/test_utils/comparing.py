@@ -58,6 +58,21 @@ def get_atol(atol: float | None = None, dtype: DType = np.float64) -> float:
     return _ATOLS[np.dtype(dtype)] if atol is None else atol
 
 
+def get_etol(etol: float | None = None) -> float:
+    """``etol``, the fraction of elements that may differ, or 0."""
+    return 0 if etol is None else etol
+
+
+def get_tolerance(dat: ArrayLike, tol: Tolerance, default_tol: Mapping[np.dtype, float]) -> float:
+    """The tolerance for an array: ``tol``, or the entry for its element type in one of the dicts.
+
+    Raises KeyError for an element type that neither has.
+    """
+    if isinstance(tol, numbers.Number):
+        return float(tol)  # type: ignore[arg-type]
+    return {**default_tol, **(tol or {})}[_element_type(dat)]  # type: ignore[dict-item]
+
+
 def get_tols(x: ArrayLike, y: ArrayLike, rtol: Tolerance, atol: Tolerance) -> tuple[float, float]:
     """The larger default tolerances of both element types, unless tolerances are given.
 
@@ -65,6 +80,36 @@ def get_tols(x: ArrayLike, y: ArrayLike, rtol: Tolerance, atol: Tolerance) -> tu
     """
     dtypes = [_element_type(each) for each in (x, y)]
     return _largest(dtypes, rtol, _RTOLS), _largest(dtypes, atol, _ATOLS)
+
+
+def checkShapes(a: ArrayLike, b: ArrayLike) -> None:
+    """Raise AssertionError with both shapes unless they are equal."""
+    _require_one_shape(a, b)
+
+
+def locationError(
+    a: np.ndarray,
+    b: np.ndarray,
+    index: tuple[int, ...],
+    names: tuple[str, str],
+    maxError: bool = False,
+) -> str:
+    """The text for two elements that differ.
+
+    Parameters
+    ----------
+    a, b : numpy.ndarray
+        Arrays of equal shapes.
+    index : tuple of int
+        Position of the elements.
+    names : tuple of str
+        Names of the arrays.
+    maxError : bool
+        Whether the difference is the largest one.
+    """
+    kind = "maximum error" if maxError else "error"
+    values = ", ".join(f"{name}={x[index]:.8f}" for name, x in zip(names, (a, b)))
+    return f"Location of {kind}: {index}, {values}"
 
 
 def _largest(dtypes: list[np.dtype], given: Tolerance, known: Mapping[np.dtype, float]) -> float:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+import os
+from typing import Any, NoReturn
 
 import numpy as np
 
 from .._core.types import product
+from ..context import Context
+from ..nd import NDArray, array
 
 
 def new_orthonormal_matrix_2d(n: int) -> np.ndarray:
@@ -39,6 +42,28 @@ def new_matrix_with_real_eigvals_nd(shape: tuple[int, ...]) -> np.ndarray:
 def new_sym_matrix_with_real_eigvals_nd(shape: tuple[int, ...]) -> np.ndarray:
     """A batch of random symmetric matrices."""
     return _batch(new_sym_matrix_with_real_eigvals_2d, shape)
+
+
+def get_identity_mat(size: int) -> NDArray:
+    """The identity matrix of ``size`` rows, in float32."""
+    return array(np.eye(size))
+
+
+def get_identity_mat_batch(size: int) -> NDArray:
+    """Two identity matrices, of shape (2, size, size)."""
+    return array([np.eye(size)] * 2)
+
+
+def get_cuda_compute_capability(ctx: Context) -> NoReturn:
+    """Raise ValueError: contexts are CPUs."""
+    raise ValueError(
+        f"Expecting a gpu context to get cuda compute capability, while received ctx {ctx}"
+    )
+
+
+def is_cd_run() -> bool:
+    """Whether the environment variable ``CD_JOB`` has the value 1."""
+    return os.environ.get("CD_JOB", "0") == "1"
 
 
 def has_tvm_ops() -> bool:
