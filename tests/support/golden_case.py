@@ -76,6 +76,7 @@ TARGETS = {
     for t in (
         Target("avx512", _X86, "x86-64-v4", "", 64, 32, True),
         Target("avx512-bf16", _X86, "x86-64-v4", "+avx512bf16", 64, 32, True),
+        Target("amx", _X86, "x86-64-v4", "+amx-tile,+amx-int8", 64, 32, True),
         Target("avx2", _X86, "x86-64-v3", "", 32, 16, True),
         Target("sse2", _X86, "x86-64", "", 16, 16, False),
         Target("neon", "aarch64-unknown-linux-gnu", "generic", "", 16, 32, True),
