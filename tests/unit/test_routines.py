@@ -104,10 +104,10 @@ def test_a_triangle_of_several_blocks_is_solved_by_products_and_routines(
     np.testing.assert_allclose(x.asnumpy(), wanted, rtol=0, atol=1e-5 * np.abs(wanted).max())
 
 
-def test_large_matrices_are_inverted_by_lapack(monkeypatch):
+def test_large_matrices_are_eliminated_by_lapack_and_inverted_by_panels(monkeypatch):
     """Elimination row by row takes up to nine times as long."""
     asked: list[tuple[object, ...]] = []
-    monkeypatch.setattr(native, "routine", lambda *facts, size: asked.append(facts))
+    monkeypatch.setattr(native, "routine", lambda *facts, size=0: asked.append(facts))
     for n in (96, 97, 192, 193):
         a = mx.nd.array(np.eye(n) * 2)
         mx.nd.linalg.det(a).asnumpy()
@@ -115,6 +115,8 @@ def test_large_matrices_are_inverted_by_lapack(monkeypatch):
     assert asked == [
         ("eliminate", "pivots"),
         *[("eliminate", "inverse")] * 3,
+        ("panel", "float32"),
+        ("trsm", "float32", 4),
     ]
 
 
