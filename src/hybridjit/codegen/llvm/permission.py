@@ -1,7 +1,7 @@
-"""Permission to use the tile registers of AMX, which Linux gives a process on request.
+"""Permission to use the tile registers of AMX, which Linux grants to a process on request.
 
-It holds for all threads of the process, and for processes that it forks. The system refuses if a
-thread has an alternative signal stack that is too small for the registers.
+The permission applies to all threads of the process and to processes that it forks. Linux denies it
+if a thread has an alternative signal stack that is too small for the registers.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _REQUEST, _TILE_DATA = 0x1023, 18  # ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
 
 
 def allows_tiles() -> bool:
-    """Request the permission; whether the system gives it. For x86-64 alone."""
+    """Request the permission and return whether Linux grants it; for x86-64 only."""
     if sys.platform != "linux":
         return False
     syscall = ctypes.CDLL(None, use_errno=True).syscall

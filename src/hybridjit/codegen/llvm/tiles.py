@@ -1,8 +1,9 @@
-"""Tile registers of AMX: products of matrices of bytes with int32 sums.
+"""Tile registers of AMX: products of byte matrices with int32 sums.
 
-A tile holds up to 16 rows of 64 bytes. One instruction adds the products of 16 rows of data with 16
-columns of weights, 64 bytes of a sum: on an Intel Xeon with AMX 3350 products a ns, 420 by vectors
-of 64 bytes. The registers have fixed numbers, and their contents are lost in any call.
+A tile holds up to 16 rows of 64 bytes. One instruction multiplies 16 rows of data by 16 columns of
+weights, 64 bytes of the summed axis, and adds the products to a tile of sums. An Intel Xeon with
+AMX computes 3350 products per ns in tiles and 420 in vectors of 64 bytes. Code selects tile
+registers by number; a function call does not preserve their contents.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _MOST_TILES = 8
 
 
 def configure(b: VectorBuilder, shapes: Sequence[tuple[int, int]]) -> None:
-    """Set the rows, and the bytes of a row, of the tiles from 0 on; all others are empty."""
+    """Set the rows and the bytes per row of the first tiles; all other tiles are empty."""
     rest = [(0, 0)] * (16 - len(shapes))
     assert len(shapes) <= _MOST_TILES
     widths = b"".join(width.to_bytes(2, "little") for _, width in (*shapes, *rest))
@@ -30,27 +31,27 @@ def configure(b: VectorBuilder, shapes: Sequence[tuple[int, int]]) -> None:
 
 
 def release(b: VectorBuilder) -> None:
-    """Empty all tiles, so that the system does not save them."""
+    """Release all tiles, so that the operating system does not save them."""
     _call(b, "tilerelease", [])
 
 
 def load_tile(b: VectorBuilder, tile: int, pointer: Value, stride: Index) -> None:
-    """Rows ``stride`` bytes apart; no byte beyond the end of a row is read."""
+    """Load rows at a distance of ``stride`` bytes; no byte beyond the end of a row is read."""
     _call(b, "tileloadd64", [_number(tile), pointer, b.i64(stride)])
 
 
 def store_tile(b: VectorBuilder, tile: int, pointer: Value, stride: Index) -> None:
-    """Write rows ``stride`` bytes apart."""
+    """Store rows at a distance of ``stride`` bytes."""
     _call(b, "tilestored64", [_number(tile), pointer, b.i64(stride)])
 
 
 def zero_tile(b: VectorBuilder, tile: int) -> None:
-    """Set all elements to 0."""
+    """Set all elements of a tile to 0."""
     _call(b, "tilezero", [_number(tile)])
 
 
 def add_products(b: VectorBuilder, sums: int, data: int, weights: int) -> None:
-    """Add the products of uint8 of ``data`` and int8 of ``weights`` to the tile ``sums``."""
+    """Add the products of uint8 ``data`` and int8 ``weights`` to the tile ``sums``."""
     _call(b, "tdpbusd", [_number(sums), _number(data), _number(weights)])
 
 

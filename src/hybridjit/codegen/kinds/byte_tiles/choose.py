@@ -1,4 +1,4 @@
-"""Choose tiles for products of bytes, where the CPU has tile registers and they are faster."""
+"""Choose tile registers for layers of bytes, on CPUs that have them, where they are faster."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from ..conv.layer import Layer
 from ..weights.choose import is_fixed, pack_weights
 from .spec import WORD, ByteTilesSpec
 
-# Rows of a tile times words of a row from which on tiles are faster than vectors. A product takes
-# as long for a few words as for 16, and with its loads for a few rows as for 8: products a ns of
-# 2x2 tiles in the first-level cache, 16 rows of 16, 8 and 4 words 2740, 1680 and 830; 8, 4 and 1
-# rows of 16 words 2050, 1040 and 260; vectors 420 at most.
+# Least rows of a tile times words of a row for which tiles are faster than vectors. The time of a
+# tile product hardly depends on the words of a row, nor on the rows below 8 of them. Products per
+# ns of 2x2 tiles with data in the first-level cache: 2740, 1680 and 830 for 16 rows of 16, 8 and 4
+# words; 2050, 1040 and 260 for 8, 4 and 1 rows of 16 words; at most 420 in vectors.
 _FEWEST = 48
 _FEWEST_ROWS = 4
-# Vectors of filters of a unit of work: 2x2 tiles of sums use each loaded tile twice.
+# Vectors of filters per unit of work: with 2x2 tiles of sums, each loaded tile is used twice.
 _VECTORS = 2
-# Bytes of a copied strip, a part of the second-level cache.
+# Most bytes of a copied strip: a fraction of the second-level cache.
 _STRIP_BYTES = 1 << 16
 
 
@@ -35,7 +35,7 @@ def tiled_calls(
     batch: int,
     setting: Setting,
 ) -> tuple[Call, ...]:
-    """The call for a layer of bytes in tiles; () if vectors are better."""
+    """Calls that compute a layer of bytes in tile registers; () if vectors are faster."""
     anchor = step.group.anchor
     spec = tiles_spec(layer, setting.target, len(anchor.inputs) > 2)
     if spec is None or not is_fixed(anchor.inputs[1], setting):
@@ -53,7 +53,7 @@ def tiled_calls(
 
 
 def tiles_spec(layer: Layer, target: Target, has_bias: bool) -> ByteTilesSpec | None:
-    """The tiles of a layer; None if vectors are better."""
+    """Spec of a layer in tile registers; None if it needs vectors or they are faster."""
     sizes = (layer.inp, layer.out, layer.xs, layer.reads, layer.writes)
     if not target.has_tiles or is_symbolic(sizes) or layer.groups > 1 or layer.xs[4] != 1:
         return None
@@ -79,12 +79,15 @@ def tiles_spec(layer: Layer, target: Target, has_bias: bool) -> ByteTilesSpec | 
 
 
 def _can_be_copied(layer: Layer) -> bool:
-    """Whether the windows of a strip of lines are in adjacent lines of an image."""
+    """Whether a strip of result lines reads adjacent lines of a 2-D image."""
     return layer.kernel[0] == layer.out[0] == layer.inp[0] == 1 and min(layer.pad) >= 0
 
 
 def _height(layer: Layer) -> int:
-    """Rows of a tile: equal tiles of a line, an even number of them if it is the only line."""
+    """Rows per tile that divide a line into equal tiles.
+
+    A single line gets an even number of tiles, because a unit of work is a pair of tiles.
+    """
     columns = layer.out[2]
     tiles = -(-columns // ROWS)
     if tiles % 2 and tiles > 1 and layer.out[0] * layer.out[1] == 1:
@@ -93,13 +96,13 @@ def _height(layer: Layer) -> int:
 
 
 def _words(of_run: int) -> int:
-    """The largest divisor of the words of a run that fits in a row of a tile."""
+    """The largest divisor of the words ``of_run`` that fits into a row of a tile."""
     most = ROW_BYTES // WORD
     return max(words for words in range(1, most + 1) if of_run % words == 0)
 
 
 def _lines_of_strip(spec: ByteTilesSpec) -> int:
-    """The most lines that divide an image into strips of at most ``_STRIP_BYTES``."""
+    """The largest divisor of the height whose strips have at most ``_STRIP_BYTES``; at least 1."""
     height = spec.out[1]
     fitting = (
         lines
@@ -110,11 +113,12 @@ def _lines_of_strip(spec: ByteTilesSpec) -> int:
 
 
 def _pairs_in_cache(spec: ByteTilesSpec, target: Target) -> int:
-    """Pairs of tiles that are computed for all filters before the next ones.
+    """Number of pairs of tiles that are computed for all filters before the next pairs.
 
-    If filters fit in an eighth of the second-level cache, as many as fit in half of the first level
-    with their results: a block writes half of a line of results. Otherwise those whose data are a
-    quarter of the second level, or all of an image.
+    If the filters fit into an eighth of the second-level cache: the pairs whose data and results
+    fit into half of the first level, where the cache lines of results remain until the next block
+    completes them. Otherwise: all pairs if the data of an image or a strip fit into half of the
+    second level, else the pairs whose data take a quarter of it.
     """
     pairs = -(-spec.tiles // 2)
     filters = spec.steps * spec.words * WORD * spec.oc

@@ -1,7 +1,7 @@
-"""Code of products of bytes in tile registers: 2x2 tiles of sums, stored and then requantized.
+"""Code for layers of bytes in tile registers: 2x2 tiles of sums are stored, then requantized.
 
-A tile of data is loaded from the rows of x, or of a strip of x that is copied with zeros around it;
-a tile of weights is a part of a packed block. The epilogue reads the sums from the stack.
+A data tile is loaded from rows of x, or from a strip: a copy of lines of x, padded with zeros. A
+weight tile is part of a packed block. The epilogue reads the sums from the stack.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from ..parts.program import Operand, Part, operand_addresses, store_parts
 from ..parts.quantize import TOGETHER
 from .spec import WORD, ByteTilesSpec
 
-_SUMS, _DATA, _WEIGHTS = 0, 4, 6  # numbers of the first tiles: 2x2 sums, two of data and of weights
+_SUMS, _DATA, _WEIGHTS = 0, 4, 6  # first registers of 4 sum, 2 data and 2 weight tiles
 _PAIR = 2
 
 
 def emit_byte_tiles(b: LoopBuilder, spec: ByteTilesSpec, args: Arguments) -> None:
-    """y[n,o,f] = program(bias[f] + sum over taps and channels of x[n,o+tap,c] * w[f,tap,c])."""
+    """Emit y[n,o,f] = program(bias[f] + sum over taps, channels of x[n,o+tap,c] * w[f,tap,c])."""
     _ByteTiles(b, spec, args).emit()
 
 
 class _Unit(NamedTuple):
-    """A unit of work: a strip or an image, a block of filters, and a pair of tiles of data, which
-    is number ``within`` of those that are computed for the block together.
+    """Indices of a unit of work: the strip or image, the block of filters and the pair of data
+    tiles; ``within`` is the index among the pairs that use the block one after the other.
     """
 
     strip: Index
@@ -44,8 +44,8 @@ class _Unit(NamedTuple):
 
 
 class _Tile(NamedTuple):
-    """The addresses of operands and results of a tile's first column, and the first row that no
-    other tile stores.
+    """Addresses of operands and results for the first column of a tile, and the first row to
+    store; the previous tile stores the rows above it.
     """
 
     reads: list[Value]
@@ -69,8 +69,10 @@ class _ByteTiles:
         self.buffer = Pointer(sums.ref, "int32", I32)
 
     def emit(self) -> None:
-        """Sums of a unit, then the epilogue of the unit before it: the multiplier works on its
-        queue meanwhile, and stored tiles have reached the cache when they are read.
+        """Emit a loop that computes the sums of a unit, then the results of the previous unit.
+
+        The tile multiplier thus runs in parallel with the epilogue, and stored sums are in the
+        cache before the epilogue reads them.
         """
         b, spec = self.b, self.spec
         count = len(self.blocks)
@@ -90,7 +92,7 @@ class _ByteTiles:
         tiles.release(b)
 
     def _each_kind(self, unit: Index, emit: Callable[[_Unit, Block], None]) -> None:
-        """``emit`` for the kind of a unit's block."""
+        """Call ``emit`` for each kind of block, in code that runs if the unit has such a block."""
         b, spec, count = self.b, self.spec, len(self.blocks)
         strip, rest = b.divmod(unit, count * self.pairs)
         _, block, pair, within = place_in_image(b, spec, rest, self.pairs, count)
@@ -107,7 +109,7 @@ class _ByteTiles:
     # --- a strip ---
 
     def _copy_strip(self, strip: Index) -> None:
-        """Copy the lines of a strip, with zeros for those and for columns outside of the image."""
+        """Copy the input lines of a strip; lines and columns outside the image become zeros."""
         b, spec = self.b, self.spec
         down, across = spec.copied
         image, part = b.divmod(strip, spec.strips)
@@ -141,7 +143,7 @@ class _ByteTiles:
     # --- a unit of work ---
 
     def _emit_sums(self, unit: _Unit, kind: Block) -> None:
-        """The sums of a unit in tile registers."""
+        """Compute the sums of a unit in tile registers; a new strip is copied first."""
         b, spec = self.b, self.spec
         if spec.lines:
             with b.when_new(b.i64(unit.strip)):
@@ -155,7 +157,7 @@ class _ByteTiles:
         self._sum(data, weights, kind, bias, following, unit.within)
 
     def _store_sums(self) -> None:
-        """Write all tiles of sums to the stack; those that a narrow block lacks are not read."""
+        """Write all tiles of sums to the stack, including those of unused vectors."""
         b, spec = self.b, self.spec
         for m in range(_PAIR):
             for j in range(spec.nv):
@@ -169,10 +171,10 @@ class _ByteTiles:
             self._store(self._tile(unit, m), sums, kind)
 
     def _row(self, unit: _Unit, number: int) -> tuple[Value, tuple[Index, ...], Index]:
-        """Of a tile of the unit's pair: the address of its data, its position (image, depth, row,
-        column), and the first of its rows that no other tile stores.
+        """Data address, position (image, depth, row, column) and first row to store of a tile.
 
-        A tile after the last one stores nothing; the last of a line begins where it is full.
+        ``number`` is the index of the tile in the pair. A tile after the last one stores no rows.
+        The last tile of a line overlaps the previous tile, which stores the common rows.
         """
         b, spec = self.b, self.spec
         tile, last = b.add(b.mul(unit.pair, _PAIR), number), spec.tiles - 1
@@ -210,7 +212,7 @@ class _ByteTiles:
         following: Value,
         within: Index,
     ) -> None:
-        """The sums of all tiles of a unit; weights of the next block are prefetched."""
+        """Compute the sums of all tiles of a unit, and prefetch the weights of the next block."""
         b, spec = self.b, self.spec
         for m in range(_PAIR):
             for j in range(kind.nv):
@@ -238,7 +240,7 @@ class _ByteTiles:
             self._add([b.at(x, offset) for x in data], b.at(weights, b.mul(step, size)), kind.nv)
 
     def _add(self, data: Sequence[Value], weights: Value, nv: int) -> None:
-        """Add the products of two tiles of data and ``nv`` tiles of weights."""
+        """Add the products of two data tiles and ``nv`` weight tiles to the sums."""
         b, spec = self.b, self.spec
         stride = spec.stride[2] * spec.strides[3]
         for m, pointer in enumerate(data):
@@ -252,7 +254,7 @@ class _ByteTiles:
     # --- the results ---
 
     def _store(self, tile: _Tile, sums: Value, kind: Block) -> None:
-        """The program on the rows of a tile that it stores, and their stores."""
+        """Apply the program to the rows that a tile stores, and store the results."""
         b, spec = self.b, self.spec
         held = [self._held(tile, j, kind) for j in range(kind.nv)]
         together = TOGETHER // kind.nv
@@ -267,7 +269,7 @@ class _ByteTiles:
             self._store_rows(tile, sums, kind, held, row.index, 1)
 
     def _held(self, tile: _Tile, vector: int, kind: Block) -> list[Value | None]:
-        """Operands that are equal for all columns, in registers."""
+        """Values of operands that are equal for all columns; None for other operands."""
         b, lanes = self.b, self._lanes(vector, kind)
         return [
             None if any(s[1:4]) else read_vector(b, p, vector * b.lanes * s[4], s[4], lanes)
@@ -303,7 +305,7 @@ class _ByteTiles:
 
 @contextmanager
 def _each(b: LoopBuilder, name: str, count: int) -> Iterator[Index]:
-    """The numbers below ``count``, without a loop if there is one."""
+    """Loop over the integers below ``count``; no loop is emitted for a count of 1."""
     if count == 1:
         yield 0
         return
@@ -312,7 +314,7 @@ def _each(b: LoopBuilder, name: str, count: int) -> Iterator[Index]:
 
 
 def _copy(b: LoopBuilder, source: Value, target: Value, count: int) -> None:
-    """Copy ``count`` bytes, in vectors as long as possible; the last one overlaps others."""
+    """Copy ``count`` bytes in the longest vectors; the last vector may overlap the previous."""
 
     def move(at: Index, size: int) -> None:
         kind = vector_of(I8, size)
@@ -322,7 +324,7 @@ def _copy(b: LoopBuilder, source: Value, target: Value, count: int) -> None:
 
 
 def _fill(b: LoopBuilder, target: Value, count: int) -> None:
-    """Write ``count`` zeros."""
+    """Write ``count`` zero bytes."""
 
     def clear(at: Index, size: int) -> None:
         b.b.store(constant_of(vector_of(I8, size), 0), b.at(target, at), align=1)
@@ -331,7 +333,7 @@ def _fill(b: LoopBuilder, target: Value, count: int) -> None:
 
 
 def _in_vectors(b: LoopBuilder, count: int, move: Callable[[Index, int], None]) -> None:
-    """``move(first, size)`` for vectors that cover ``count`` bytes."""
+    """Call ``move(first, size)`` for vectors that cover ``count`` bytes; the last may overlap."""
     size = min(LINE_BYTES, 1 << max(0, count.bit_length() - 1))
     whole = count - count % size
     if whole == size:

@@ -1,4 +1,4 @@
-"""KernelSpec of products of bytes in tile registers."""
+"""KernelSpec of layers of bytes in tile registers."""
 
 from __future__ import annotations
 
@@ -8,23 +8,24 @@ from ...spec import Ints, KernelSpec, Program
 from ..parts.convolution import Convolution
 
 WORD = 4
-# Bytes behind a copied strip that a tile may read: those of its last, partly empty word.
+# Bytes after a copied strip that the load of a partly empty word may read.
 SLACK = 64
 
 
 @dataclass(frozen=True)
 class ByteTilesSpec(Convolution, KernelSpec):
-    """Convolution or dense layer of bytes; arguments: x, w, bias if it has one, operands, results,
-    scratch memory if it copies strips, and batch.
+    """Convolution or dense layer of bytes.
 
-    Weights are packed by ``QuadPacking``; a dense layer is a line with a column for each row.
+    Arguments: x, w, bias with ``has_bias``, operands and results of the program, scratch memory if
+    strips are copied, and batch. Weights are packed by ``QuadPacking``. A dense layer is a
+    convolution of one line, whose columns are the rows of x.
 
-    height  rows of a tile of data: adjacent columns of a line of the result
-    words   words of four bytes that a tile has of a row of data; a divisor of those of a run
-    is_run  whether the taps of a line are one run of adjacent bytes; else each tap is a run
-    lines   lines of the result of a strip, whose input is copied into scratch memory, with zeros
-            around it; 0 if all windows are inside, and tiles are loaded from x
-    rows    pairs of tiles that are computed for all filters before the next ones
+    height  rows of a data tile: adjacent columns of a line of the result
+    words   words of four bytes per row of a data tile; a divisor of the words of a run
+    is_run  whether the taps of a kernel line read one run of adjacent bytes; else each tap is a run
+    lines   result lines per strip, whose input is copied into scratch memory and padded with
+            zeros; 0 if all windows are inside x, and tiles are loaded from x
+    rows    pairs of tiles that are computed for all filters before the next pairs
     """
 
     reads: tuple[Ints, ...]
@@ -43,23 +44,23 @@ class ByteTilesSpec(Convolution, KernelSpec):
 
     @property
     def runs(self) -> int:
-        """Runs of a line of taps."""
+        """Runs per line of taps."""
         return 1 if self.is_run else self.kernel[2]
 
     @property
     def words_of_run(self) -> int:
-        """Words of a run, the last of which may be partly empty."""
+        """Words per run; the last word may be partly empty."""
         of_run: int = self.kernel[2] // self.runs * self.ic
         return -(-of_run // WORD)
 
     @property
     def steps_of_run(self) -> int:
-        """Tiles along a run."""
+        """Data tiles per run."""
         return self.words_of_run // self.words
 
     @property
     def steps(self) -> int:
-        """Tiles along a sum."""
+        """Tile products per tile of sums."""
         return self.kernel[0] * self.kernel[1] * self.runs * self.steps_of_run
 
     @property
@@ -69,13 +70,13 @@ class ByteTilesSpec(Convolution, KernelSpec):
 
     @property
     def lines_at_once(self) -> int:
-        """Lines of the result of a strip, or of an image if strips are not copied."""
+        """Result lines per strip, or per image if strips are not copied."""
         lines: int = self.lines or self.out[0] * self.out[1]
         return lines
 
     @property
     def tiles(self) -> int:
-        """Tiles of data of a strip or an image."""
+        """Data tiles per strip, or per image if strips are not copied."""
         return self.lines_at_once * self.tiles_of_line
 
     @property
@@ -85,7 +86,7 @@ class ByteTilesSpec(Convolution, KernelSpec):
 
     @property
     def copied(self) -> tuple[int, int]:
-        """Lines and pixels of a copied strip."""
+        """Lines of a copied strip, and pixels per line."""
         down, across = (
             (count - 1) * self.stride[axis] + (self.kernel[axis] - 1) * self.dilate[axis] + 1
             for count, axis in ((self.lines, 1), (self.out[2], 2))
@@ -94,14 +95,14 @@ class ByteTilesSpec(Convolution, KernelSpec):
 
     @property
     def strides(self) -> Ints:
-        """Strides of the data that tiles are loaded from per (image, d, h, w)."""
+        """Strides (image, depth, height, width) of the data from which tiles are loaded."""
         if not self.lines:
             return self.xs[:4]
         return 0, 0, self.copied[1] * self.ic, self.ic
 
     @property
     def scratch_bytes(self) -> int:
-        """Bytes of a thread's strip; a multiple of a cache line."""
+        """Bytes of the strip of one thread; a multiple of a cache line."""
         if not self.lines:
             return 0
         down, across = self.copied
