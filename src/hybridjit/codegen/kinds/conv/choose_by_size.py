@@ -1,9 +1,9 @@
-"""The algorithm of layers whose filters are packed once, as a function of their result's size.
+"""Choice of the algorithm of layers whose filters are packed once, from the size of the result.
 
-The choice of ``choose.algorithms`` from a few numbers: the direct kernel or Strassen's algorithm
-for 1x1 layers, and the tile of Winograd's algorithm for windows. A call with new sizes makes this
-choice for every such layer, so the numbers that are equal for all sizes are in a record, and the
-functions of :mod:`.size_choices` are machine code as well.
+It equals the choice of ``choose.algorithms`` but needs a few numbers only: the direct kernel or
+Strassen's algorithm for 1x1 layers, the direct kernel or a tile of Winograd's algorithm for larger
+windows. A call with new sizes makes this choice for every such layer. Therefore a record holds the
+numbers that do not depend on sizes, and the functions of :mod:`.size_choices` are also compiled.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ Record = tuple[Any, ...]  # integers and floats
 
 
 class Positions:
-    """The choice for a layer of ``ic`` to ``oc`` channels.
+    """The direct kernel or Strassen's algorithm for a 1x1 layer of ``ic`` to ``oc`` channels.
 
-    are_adjacent  whether channels are
+    are_adjacent  whether the channels of a position are adjacent in memory
     winograd      as in ``compiler.Options``
-    record        as in :data:`.size_choices.STRASSEN`; None if all sizes use the direct kernel
+    record        fields of :data:`.size_choices.STRASSEN`; None if all sizes use the direct kernel
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Positions:
 
     @staticmethod
     def of(layer: Layer, target: Target, winograd: bool | str) -> Positions | None:
-        """The choice for a layer, if its positions decide: for one of a call's sizes or of all."""
+        """The choice for a 1x1 layer with constant or symbolic sizes; None for other layers."""
         one = (1, 1, 1)
         is_plain = layer.kernel == one and layer.pad == (0, 0, 0)
         # With fewer filters than lanes, columns may be packed as filters.
@@ -73,7 +73,7 @@ class Positions:
         return Positions(layer.ic, layer.oc, layer.xs[4] == 1, target, winograd)
 
     def key(self, numbers: tuple[int, ...]) -> Hashable:
-        """Equal for numbers of positions whose choices give the same bits at the same sizes."""
+        """A key that is equal for numbers of positions whose choices compute the same bits."""
         (positions,) = numbers
         chunks = strassen_chunks(positions, self.record, self.record) if self.record else 0
         return self.key_of(chunks)
@@ -84,7 +84,7 @@ class Positions:
         return ("strassen", chunks) if chunks else (ConvSpec.kind, 1, 0)
 
     def chosen(self, positions: int) -> Chosen | None:
-        """The number of chunks by machine code."""
+        """The number of chunks as a choice of machine code; None if always the direct kernel."""
         return Chosen("strassen_chunks", (positions,), self.record) if self.record else None
 
     def pays(self, whole: int, positions: int) -> bool:
@@ -93,20 +93,20 @@ class Positions:
         return record is not None and bool(strassen_pays(positions, whole, record, record))
 
     def pays_by_machine_code(self, whole: int, positions: int) -> Chosen | None:
-        """The same by machine code: 1 or 0."""
+        """The result of :meth:`pays`, 1 or 0, as a choice of machine code."""
         record = self.record
         return Chosen("strassen_pays", (positions, whole), record) if record else None
 
 
 class Windows:
-    """The direct kernel or a tile of Winograd's algorithm for a layer, by bounds of their costs.
+    """The direct kernel or a tile of Winograd's algorithm for a layer, from bounds of their costs.
 
-    record  as in :data:`.size_choices.WINDOWS` and ``TILE``
+    record  fields of :data:`.size_choices.WINDOWS`, then of ``TILE`` for each tile size
     """
 
     def __init__(self, layer: Layer, target: Target) -> None:
         self._layer, self._target = layer, target
-        small = replace(layer, inp=(1, 4, 4), out=(1, 4, 4))  # for which tiles of 5 gain nothing
+        small = replace(layer, inp=(1, 4, 4), out=(1, 4, 4))  # too small for tiles of 5
         tiles: list[tuple[int, bool]] = [(m, False) for m in winograd_sizes(small, target)]
         if layer.stride[1:] == (1, 1) and takes_fives(layer, target):
             tiles.append((5, True))
@@ -133,7 +133,7 @@ class Windows:
 
     @staticmethod
     def of(layer: Layer, target: Target) -> Windows | None:
-        """The choice for a layer of all sizes; None if its costs need more than these numbers."""
+        """The choice for a layer of any size; None if its costs depend on more than the record."""
         are_images = layer.kernel[0] == layer.stride[0] == 1 and layer.pad[0] == 0
         is_plain = layer.dilate == (1, 1, 1) and layer.groups == 1 and not layer.images
         is_wide = 2 * layer.oc > target.lanes and target.element.accumulated == "float32"
@@ -143,15 +143,15 @@ class Windows:
         return Windows(layer, target) if suits_winograd(layer, target) else None
 
     def tile(self, out: Ints) -> int | None:
-        """Results of the cheapest tile along an axis; 0 for the direct kernel, None if two cost
-        the same.
+        """Results per axis of the cheapest tile; 0 for the direct kernel, None if two costs are
+        equal.
         """
         depth, height, width = out
         found = cheapest_tile(depth, height, width, self.record, self.record)
         return found if found >= 0 else None
 
     def chosen(self, out: Ints) -> Chosen:
-        """The result of :func:`.size_choices.cheapest_tile` by machine code."""
+        """The result of :func:`.size_choices.cheapest_tile` as a choice of machine code."""
         return Chosen("cheapest_tile", tuple(out), self.record)
 
     @staticmethod

@@ -1,8 +1,9 @@
-"""Kernels for symbolic sizes whose calls also give channels and strides: layers share them.
+"""Kernels for symbolic sizes that also receive channels and strides per call, shared by layers.
 
-Without it each layer of a network has its own kernel, whose code differs in constants only:
-of MobileNet's 23 symbolic kernels 12 are copies. Channels are constants of a kernel where its code
-depends on them: where they do not fill the blocks of a tile, or a sum has another structure.
+With constant channels, each layer of a network has its own kernel, and the code of these kernels
+differs in constants only: 12 of MobileNet's 23 symbolic kernels are copies. Channels remain
+constants where the code depends on them: where they do not fill the blocks of a tile, or where a
+sum has another structure.
 """
 
 from __future__ import annotations
@@ -16,14 +17,15 @@ from ...call import GivenNumbers
 from ..parts.gemm import MOST_GIVEN, Ahead
 from .spec import ConvSpec, DepthwiseSpec
 
-# Approximate size of a result for such a kernel: a thread then has enough units to share.
+# Assumed size of a result for such a kernel: large enough to divide its units among threads.
 _USUAL = (1, 64, 64)
 _USUAL_POSITIONS = (1, 1, 64 * 64)
 
 
 def with_given_channels(spec: Any, numbers: GivenNumbers, target: Target) -> Any:
-    """The spec with ``numbers`` in place of its channels, strides and symbolic sizes; or as it is,
-    if they have to be constants.
+    """Make channels, strides and symbolic sizes of a spec arguments in ``numbers``.
+
+    Returns the spec unchanged if channels and strides have to be constants.
     """
     if isinstance(spec, ConvSpec) and _has_whole_sums(spec, target):
         ahead = _lines_ahead(spec, target)
@@ -34,7 +36,7 @@ def with_given_channels(spec: Any, numbers: GivenNumbers, target: Target) -> Any
 
 
 def _given(spec: Any, numbers: GivenNumbers) -> Any:
-    """The spec with all of its extents given, except 0, 1 and -1."""
+    """The spec with all extents as arguments of the call, except 0, 1 and -1."""
 
     def given(item: Any) -> Any:
         return tuple(map(given, item)) if isinstance(item, tuple) else numbers.one(item)
@@ -43,7 +45,7 @@ def _given(spec: Any, numbers: GivenNumbers) -> Any:
 
 
 def _has_whole_sums(spec: ConvSpec, target: Target) -> bool:
-    """Whether a 1x1 layer's sums are full rounds of a loop, and its filters full blocks."""
+    """Whether a layer is 1x1, its channels fill the rounds of a loop, its filters fill blocks."""
     is_plain = spec.kernel == (1, 1, 1) and spec.groups == 1 and spec.element == SINGLE
     is_whole = spec.ic % spec.unroll == 0 and spec.unroll < spec.ic <= MOST_GIVEN
     is_whole = is_whole and spec.oc % (spec.nv * target.lanes) == 0
@@ -62,12 +64,12 @@ def _has_given_width(spec: ConvSpec) -> bool:
 
 
 def _reads_positions(spec: ConvSpec) -> bool:
-    """Whether an operand has elements for each position: the kernel prefetches these."""
+    """Whether an operand has elements for each position, which a kernel prefetches."""
     return any(strides[3] != 0 for strides in spec.reads)
 
 
 def _lines_ahead(spec: ConvSpec, target: Target) -> int:
-    """Lines of the next block of filters that a round of a tile prefetches."""
+    """Cache lines of the next block of filters that each round of a tile prefetches."""
     width = spec.nv * target.lanes
     if spec.oc <= width:
         return 0

@@ -1,32 +1,32 @@
-"""The algorithm of a layer as a function of a call's sizes, for Python and for machine code.
+"""Choice of a layer's algorithm from the sizes of a call, in Python and as machine code.
 
-The functions take sizes and the record of a layer, which :mod:`.choose_by_size` makes: a list of
-integers and floats. ``codegen/llvm/scalar.py`` compiles them.
+The functions receive sizes and the record of a layer: a sequence of integers and floats that
+:mod:`.choose_by_size` builds. ``codegen/llvm/scalar.py`` compiles the functions.
 """
 
 from __future__ import annotations
 
 from ...llvm.scalar import Floats, Ints
 
-# Numbers of chunks into which the channels of a half may be divided: powers of two up to this one.
+# Largest number of chunks, a power of two, into which the channels of a half may be divided.
 MOST_CHUNKS = 16
-# Pairs of a block that hide the time of reading its filters.
+# Pairs per block whose computation hides the time to load its filters.
 ENOUGH_PAIRS = 24
-# Tiles of 5 instead of 4 reduce products by a sixth.
+# Tiles of 5 are used where they need at most this fraction of the products of tiles of 4.
 FIVE_GAINS = 5 / 6
-# Costs that differ by less may be rounded in another order.
+# Costs with a smaller ratio may differ by rounding errors only.
 CLEARLY = 1 + 1e-9
 NONE = 10**15
 UNCLEAR = -1
-OF_A_BLOCK = 1024  # above the rows of any register tile
+OF_A_BLOCK = 1024  # base of a packed pair; above the rows of any register tile
 # Fields of a record for Strassen's algorithm.
 STRASSEN = (
     *("is_always", "room", "filters", "channels", "lanes", "most"),
     *("operations", "at_once", "padded", "price", "of_row", "of_pair", "weights"),
 )
-# First fields of a record for Winograd's algorithm, and those of each size of a tile: whether it
-# needs :func:`gains_by_fives`; costs of a row of the products and of a tile, rows and columns of
-# register tiles, for few and many tiles.
+# First fields of a record for Winograd's algorithm, then the fields of each tile size. ``is_five``:
+# whether the tile requires :func:`gains_by_fives`. The last two lines: cost per row of products,
+# cost per tile, most rows and columns of register tiles, for few and for many tiles.
 WINDOWS = ("sizes", "many", "operations", "at_once", "padded", "price")
 TILE = (
     *("size", "down", "across", "wished", "weights", "is_five"),
@@ -49,19 +49,19 @@ def chunks_of_half(wished: int, room: int, filters: int, channels: int, lanes: i
 
 
 def fewest_register_rows(most: int) -> int:
-    """Rows of the smallest register tile among which the best is found."""
+    """Rows of the smallest register tile that is considered."""
     return most // 2 + 1 if most > 6 else most - 1
 
 
 def filled_pairs(pairs: int, tiles: int, mr: int) -> int:
-    """The rows that register tiles of ``mr`` rows fill, in blocks of ``tiles`` pairs."""
+    """Rows of all register tiles, padding included, for blocks of ``tiles`` pairs."""
     return (pairs // tiles * -(-tiles // mr) + -(-(pairs % tiles) // mr)) * mr
 
 
 def fewest_filled(pairs: int, wished: int, most: int) -> int:
-    """The fewest rows that register tiles fill, with blocks near ``wished`` pairs.
+    """The fewest rows of register tiles, padding included, for blocks of about ``wished`` pairs.
 
-    The search goes away from ``wished`` and ends without avoidable padding.
+    The search starts at ``wished`` and stops when the remaining padding cannot be avoided.
     """
     fewest = fewest_register_rows(most)
     largest = min(pairs, most)
@@ -83,13 +83,13 @@ def fewest_filled(pairs: int, wished: int, most: int) -> int:
 
 
 def direct_cost(positions: int, ints: Ints, floats: Floats, first: int) -> float:
-    """The cost of the direct kernel; its numbers are in the record from ``first`` on."""
+    """Cost of the direct kernel, whose fields in the record begin at ``first``."""
     operations = floats[first + 2] * (ints[first] * positions) / ints[first + 1]
     return max(operations, floats[first + 3])
 
 
 def strassen_of(pairs: int, rows: int, floats: Floats) -> float:
-    """The cost of Strassen's algorithm, if register tiles fill these rows."""
+    """Cost of Strassen's algorithm, where ``rows`` are the rows of all register tiles."""
     return floats[10] * rows + floats[11] * pairs + floats[12]
 
 
@@ -114,11 +114,11 @@ def strassen_chunks(positions: int, ints: Ints, floats: Floats) -> int:
 
 
 def strassen_pays(positions: int, whole: int, ints: Ints, floats: Floats) -> int:
-    """Whether Strassen's algorithm is used for the positions of a sample, and costs less than the
-    products of the definition; ``whole`` are the positions of all samples.
+    """Whether Strassen's algorithm is used for ``positions`` of a sample and costs less than
+    direct products; ``whole`` is the number of positions of all samples.
 
-    Samples with few rows share weights when rows are multiplied directly: 28 samples of 7 rows, 384
-    to 1536 channels, take 2.4 instead of 1.0 ms by Strassen's algorithm.
+    Direct products load the weights once for several samples of few rows: 28 samples of 7 rows, 384
+    to 1536 channels, take 1.0 ms by direct products and 2.4 ms by Strassen's algorithm.
     """
     if whole < 2:
         return 0
@@ -150,11 +150,12 @@ def larger_half(rows: int, each: int, columns: int, groups: int) -> int:
 
 
 def even_tiles(total: int, wished: int, most: int, columns: int, groups: int) -> int:
-    """Tiles per block near ``wished``, with equal rows for two threads, in blocks of full register
-    tiles; times :data:`OF_A_BLOCK`, and rows per register tile.
+    """Tiles per block, times :data:`OF_A_BLOCK`, plus rows per register tile.
 
-    51 tiles in blocks of 26 and 25: with 33 and 18, one of two threads has 1.2 times the mean. 192
-    to 192 channels take 6 % less on one thread as well: 52 rows are less than 55.
+    The tiles per block are near ``wished``, fill register tiles and give two threads equal work: 51
+    tiles make blocks of 26 and 25, because with 33 and 18 one of two threads has 1.2 times the
+    mean. A layer of 192 to 192 channels takes 6 % less time on one thread as well, since it
+    computes 52 rows instead of 55.
     """
     fewest = max(1, min(total, wished * 2 // 3))
     many = min(total, wished * 4 // 3)
@@ -169,7 +170,7 @@ def even_tiles(total: int, wished: int, most: int, columns: int, groups: int) ->
             tiles = min(total, each * mr)
             if tiles <= many:
                 half = larger_half(rows, each, columns, groups) / groups
-                # A wider register tile loads each row of filters for more rows of data.
+                # A register tile with more rows uses each loaded row of filters more often.
                 cost = mr * (rows * columns + 2 * half) * (64 + abs(min(most, 12) - mr))
                 far = abs(tiles - wished)
                 is_better = cost < best
@@ -186,8 +187,9 @@ def even_tiles(total: int, wished: int, most: int, columns: int, groups: int) ->
 def tile_cost(
     depth: int, height: int, width: int, ints: Ints, floats: Floats, at: int, how: int
 ) -> float:
-    """The cost of the tiles whose numbers are in the record from ``at`` on: 0 its lower bound, 1
-    its upper bound, 2 the cost.
+    """Cost of the tile size whose fields in the record begin at ``at``.
+
+    ``how`` selects the result: 0 a lower bound, 1 an upper bound, 2 the cost.
     """
     total = depth * -(-height // ints[at + 1]) * -(-width // ints[at + 2])
     of = at + 10 if total >= ints[1] else at + 6
@@ -207,17 +209,17 @@ def tile_cost(
 
 
 def gains_by_fives(height: int, width: int) -> int:
-    """Whether tiles of 5 reduce the products of 3x3 enough for these results."""
+    """Whether tiles of 5 need few enough products for a 3x3 kernel and a result of this size."""
     fives = 49 * -(-height // 5) * -(-width // 5)
     fours = 36 * -(-height // 4) * -(-width // 4)
     return 1 if fives <= FIVE_GAINS * fours else 0
 
 
 def cheapest_tile(depth: int, height: int, width: int, ints: Ints, floats: Floats) -> int:
-    """Results of the cheapest tile along an axis; 0 for the direct kernel, UNCLEAR if two cost the
-    same.
+    """Results per axis of the cheapest tile; 0 for the direct kernel, UNCLEAR if two costs are
+    equal.
 
-    The cost is computed where the bounds do not decide.
+    The cost is computed only where its bounds do not decide.
     """
     direct = direct_cost(depth * height * width, ints, floats, 2)
     fives = gains_by_fives(height, width)
@@ -254,7 +256,7 @@ def cheapest_tile(depth: int, height: int, width: int, ints: Ints, floats: Float
     return found if best * CLEARLY < second else UNCLEAR
 
 
-# Functions that machine code needs, callees first.
+# Functions that are compiled to machine code, callees first.
 SIZE_FUNCTIONS = (
     chunks_of_half, fewest_register_rows, filled_pairs, fewest_filled, direct_cost, strassen_of,
     strassen_chunks, strassen_pays, larger_half, even_tiles, tile_cost, gains_by_fives,
