@@ -1,7 +1,8 @@
-"""Prologues: conditions on the sizes of a call, and values of expressions, for machine code.
+"""Prologues: tables of conditions and expressions of a call's sizes that machine code executes.
 
-Input: guards and expressions of a scope. Output: a function of sizes that returns the values, or
-None where a condition does not hold. Code of ``codegen/emit/prologue_code.py`` executes the rows.
+Input: guards and expressions of a scope. Output: a function of sizes that returns the values of the
+expressions, or None if a condition does not hold. Machine code from
+``codegen/emit/prologue_code.py`` executes the rows of a table.
 """
 
 from __future__ import annotations
@@ -18,21 +19,22 @@ from .._core.symbolic import Scope, Size
 from .._core.symbolic.instructions import Instructions, Operation
 from ..errors import MXNetError
 
-# Fields of a job, 64 bits each: addresses, and the numbers of rows and of outputs, and of sizes.
+# Fields of a job, 64 bits each: the counts of sizes, rows and outputs, and addresses of tables.
 PROLOGUE_JOB = ("registers", "sizes", "rows", "row_count", "outputs", "output_count", "records")
 # Fields of a row: an operation, two operands, and the register of the result. A condition compares
-# a register with a number; a choice has the index of its record, which begins with the registers
-# of the sizes.
+# register ``one`` with the constant ``other``. Operand ``one`` of a choice is the index of its
+# record, which begins with the registers of its sizes.
 PROLOGUE_ROW = ("operation", "one", "other", "result")
-# Numbers of the conditions, which follow those of the operations.
+# Conditions and their numbers, which follow the numbers of the operations.
 CONDITIONS = {
     test: len(Operation) + number for number, test in enumerate(("==", "!=", "<", "<=", ">", ">="))
 }
-# Functions of sizes and a record that machine code has, and the number of sizes of each.
+# Functions of sizes and a record that are compiled, with their number of sizes.
 FUNCTIONS = {"strassen_chunks": 1, "strassen_pays": 2, "cheapest_tile": 3}
 FIRST_CHOICE = len(Operation) + len(CONDITIONS)
 
-# Takes the addresses of a job, of sizes and of the outputs; returns whether the conditions hold.
+# Function of a job's address, packed sizes and the address of the outputs; returns whether all
+# conditions hold.
 RunPrologue = Callable[[int, bytes, int], int]
 
 
@@ -40,7 +42,7 @@ _from_buffer = c_char.from_buffer
 
 
 class Chosen(NamedTuple):
-    """One of :data:`FUNCTIONS` of sizes and a record."""
+    """The result of one of :data:`FUNCTIONS` for sizes and a record."""
 
     function: str
     sizes: tuple[Size | int, ...]
@@ -56,7 +58,7 @@ class Condition(NamedTuple):
 
 
 class _Rows:
-    """The rows of a prologue and their constants."""
+    """The rows of a prologue, their constants and their records."""
 
     def __init__(self, scope: Scope) -> None:
         self.made = Instructions(scope)
@@ -68,7 +70,7 @@ class _Rows:
             self.rows.append((CONDITIONS[">="], register, 1, 0))
 
     def of(self, value: Size | int | Chosen) -> int:
-        """The register of a value, after the rows that compute it."""
+        """The register of a value; adds the rows that compute a new value."""
         if isinstance(value, Chosen):
             return self._choices.get(value) or self._chosen(value)
         register = self.made.of(value)
@@ -96,7 +98,7 @@ class _Rows:
         self.rows.append((CONDITIONS[test], self.of(left), right, 0))
 
     def registers(self) -> np.ndarray:
-        """The registers, with all constants."""
+        """Initial contents of the registers: the constants, 0 elsewhere."""
         found = np.zeros(self.made.registers, np.int64)
         for number, (operation, value, _) in enumerate(self.made.rows):
             if operation == Operation.CONSTANT:
@@ -105,10 +107,10 @@ class _Rows:
 
 
 class Prologue:
-    """Conditions, which are tested first, and the values of expressions.
+    """Conditions and expressions of the sizes of a call; the conditions are tested first.
 
     Raises MXNetError for expressions that machine code does not compute. Sizes for which a number
-    exceeds 2^62, or is divided by less than 1, satisfy no condition.
+    exceeds 2^62 or a divisor is less than 1 count as not satisfying the conditions.
     """
 
     def __init__(
@@ -138,7 +140,7 @@ class Prologue:
     def __call__(self, sizes: Sequence[int]) -> np.ndarray | None:
         """The values for these sizes, in a new array; None if a condition does not hold.
 
-        Only one thread at a time.
+        Not thread-safe: one thread may call it at a time.
         """
         found = empty(self._count or 1, int64)
         at = addressof(_from_buffer(found))  # type: ignore[arg-type]

@@ -1,8 +1,8 @@
-"""Machine code that tests conditions on the sizes of a call, and computes expressions.
+"""Machine code that tests conditions on the sizes of a call and evaluates expressions.
 
-A job has the fields of :data:`~hybridjit.ir.prologue.PROLOGUE_JOB`. A call with new sizes runs
-after a network whose data fill the caches: a table of a few kilobytes is read in a tenth of the
-time that a Python function with the same expressions takes.
+A job has the fields of :data:`~hybridjit.ir.prologue.PROLOGUE_JOB`. Before a call with new sizes,
+the caches hold the data of the previous call: reading a table of a few kilobytes then takes a tenth
+of the time of a Python function with the same expressions.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ from .size_operations import emit_operate, is_beyond
 
 
 def emit_prologue(module: ir.Module, target: Target, name: str) -> None:
-    """Emit i64 name(job, sizes, outputs): 1 with all outputs, or 0 if a condition does not hold."""
+    """Emit i64 name(job, sizes, outputs).
+
+    It writes all outputs and returns 1, or returns 0 if a condition does not hold.
+    """
     operate, compare = _emit_operate(module, target), _emit_compare(module, target)
     choose = _emit_choose(module, target)
     function = ir.Function(module, ir.FunctionType(I64, [PTR, PTR, PTR]), name)
@@ -68,7 +71,7 @@ def _emit_operate(module: ir.Module, target: Target) -> ir.Function:
 
 
 def _emit_compare(module: ir.Module, target: Target) -> ir.Function:
-    """i1 compare(condition, x, y)."""
+    """Emit i1 compare(condition, x, y)."""
     lb, function = new_function(module, target, "compare", I1, [I64, I64, I64])
     b, (condition, x, y) = lb.b, function.args
     for test, number in CONDITIONS.items():
@@ -79,7 +82,7 @@ def _emit_compare(module: ir.Module, target: Target) -> ir.Function:
 
 
 def _emit_choose(module: ir.Module, target: Target) -> ir.Function:
-    """i64 choose(operation, record, registers)."""
+    """Emit i64 choose(operation, record, registers), which calls a function of ``FUNCTIONS``."""
     known: dict[str, Value] = {}
     for each in SIZE_FUNCTIONS:
         known[each.__name__] = emit_scalar(module, target, each, known)

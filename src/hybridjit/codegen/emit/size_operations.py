@@ -1,4 +1,4 @@
-"""Operations on sizes in emitted code: those of :mod:`..._core.symbolic.instructions`."""
+"""Emitted code for the operations on sizes of :mod:`..._core.symbolic.instructions`."""
 
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ from ..llvm import ir
 from ..llvm.builder import LoopBuilder
 from ..llvm.types import F64, Value
 
-# Numbers of larger magnitude end a computation: their sums fit into 64 bits.
+# Largest magnitude of a number, so that sums fit into 64 bits; a larger one ends the computation.
 LIMIT = 1 << 62
 
 
 def emit_operate(lb: LoopBuilder, args: Sequence[Value]) -> None:
-    """The body of i64 operate(operation, x, y): the result, or a number above the limit."""
+    """Emit the body of i64 operate(operation, x, y).
+
+    It returns the result, or a number above the limit for an overflow or a divisor below 1.
+    """
     b, (operation, x, y) = lb.b, args
 
     def when(wanted: Operation, result: Value) -> None:
@@ -42,5 +45,5 @@ def emit_operate(lb: LoopBuilder, args: Sequence[Value]) -> None:
 
 
 def is_beyond(lb: LoopBuilder, number: Value) -> Value:
-    """Whether a number's magnitude is above the limit."""
+    """Whether the magnitude of a number is above the limit."""
     return lb.b.or_(lb.less(LIMIT, number), lb.less(number, -LIMIT))

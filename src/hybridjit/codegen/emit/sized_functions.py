@@ -1,4 +1,4 @@
-"""Machine code for calls with new sizes, one object for a CPU."""
+"""Machine code for calls with new sizes: one object per CPU."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .prologue_code import emit_prologue
 
 SIZED = "sized_functions"
 _WRITE, _RUN = "write_arguments", "run_prologue"
-# Both keep Python's lock: tables of a call and registers of a prologue have one user at a time.
+# Both hold the GIL: one thread at a time uses the tables of a call or the registers of a prologue.
 _WRITER = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
 _RUNNER = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
 _LOADED: list[Library] = []  # never unloaded: instances and prologues refer to the functions
@@ -40,7 +40,7 @@ def emit_sized_functions(target: Target) -> ir.Module:
 
 
 def load_sized_functions(code: bytes, target: Target) -> SizedFunctions:
-    """The functions, from the object of :func:`emit_sized_functions`."""
+    """Load the functions from an object of :func:`emit_sized_functions`."""
     library = Library([code], target, [_WRITE, _RUN])
     _LOADED.append(library)
     run = cast(RunPrologue, _RUNNER(library.address(_RUN)))

@@ -1,11 +1,11 @@
-"""Python functions of integers and floats as machine code.
+"""Compilation of Python functions of integers and floats to machine code.
 
-Input: a function whose parameters are annotated ``int``, ``float``, ``Ints`` or ``Floats``, the
-latter two indexable. Output: its LLVM function, of the same results: integers of 64 bits, doubles
-in the same order of operations. Such a function consists of assignments, ``if``, ``while``, ``for``
-over ``range``, ``return``, arithmetic and comparisons, ``min``, ``max`` and ``abs``, and calls of
-other such functions. Divisors are positive; ``and``, ``or`` and conditional expressions compute
-all of their operands.
+Input: a function whose parameters are annotated ``int``, ``float``, ``Ints`` or ``Floats``; the
+last two are sequences. Output: an LLVM function with the same results; it computes in 64-bit
+integers and in doubles, in the same order of operations. The function may contain assignments,
+``if``, ``while``, ``for`` over ``range``, ``return``, arithmetic, comparisons, ``min``, ``max``,
+``abs`` and calls of other such functions. Divisors must be positive. ``and``, ``or`` and
+conditional expressions evaluate all of their operands.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _TESTS = {ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">"
 def emit_scalar(
     module: ir.Module, target: Target, function: Callable[..., Any], known: Mapping[str, Value]
 ) -> ir.Function:
-    """The LLVM function of a Python function; ``known`` are those that it calls, by name."""
+    """Emit a Python function as an LLVM function; ``known`` holds its callees by name."""
     tree = ast.parse(dedent(inspect.getsource(function))).body[0]
     assert isinstance(tree, ast.FunctionDef)
     names = [_name(each.annotation) for each in tree.args.args]
@@ -52,7 +52,7 @@ def _name(node: ast.expr | None) -> str:
 
 
 class _Writer:
-    """Writes the statements of one function."""
+    """Emitter of the statements of one function."""
 
     def __init__(
         self,
@@ -74,14 +74,14 @@ class _Writer:
         return not (lines and str(lines[-1]).startswith("  ret "))
 
     def take(self, name: str, annotation: str, value: Value) -> None:
-        """A parameter."""
+        """Bind a parameter to its value."""
         if annotation in ("Ints", "Floats"):
             self._tables[name] = value, I64 if annotation == "Ints" else F64
         else:
             self._assign(name, value)
 
     def block(self, statements: Sequence[ast.stmt]) -> None:
-        """Statements in order."""
+        """Emit statements in order."""
         for each in statements:
             self._statement(each)
 
@@ -112,7 +112,7 @@ class _Writer:
                 raise TypeError(f"no machine code for {ast.unparse(node)}")
 
     def _for(self, name: str, bounds: list[Value], body: Sequence[ast.stmt]) -> None:
-        """A loop over a range of step 1; the index may be read in the body only."""
+        """Emit a loop over a range of step 1; only the body may read the index."""
         low, high = bounds if len(bounds) == 2 else (self._lb.i64(0), bounds[0])
         self._assign(name, low)
 
@@ -147,7 +147,7 @@ class _Writer:
         return Constant(F64 if isinstance(constant, float) else I64, constant)
 
     def value(self, node: ast.expr) -> Value:
-        """An expression."""
+        """Emit an expression."""
         match node:
             case ast.Constant(value=bool(value)):
                 return Constant(I1, int(value))
