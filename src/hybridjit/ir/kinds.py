@@ -25,7 +25,7 @@ from ..ops.tensor.ordering import SORTED
 from .building import is_canonical
 from .graph import Graph, Value
 
-# The element types in which operands of floating-point kernels may be stored; others are cast.
+# Element types of stored operands of floating-point kernels; operands of other types are cast.
 STORED = FLOATS
 
 
@@ -128,7 +128,7 @@ def _is_channels_last(value: Value, graph: Graph) -> bool:
     return bool((value.attrs.get("layout") or "NCHW")[-1] == "C")
 
 
-# One call for each phase: more take longer to compile than NumPy takes to compute.
+# Most phases, each of which is a call: more take longer to compile than NumPy takes to compute.
 MOST_PHASES = 1024
 
 
@@ -165,14 +165,14 @@ def _multiplies_bytes(value: Value, graph: Graph) -> bool:
 
 
 def _multiplies_matrices(value: Value, graph: Graph) -> bool:
-    """Whether the first matrices are uint8, and all sizes are constant."""
+    """Whether the first operand is uint8, and all sizes are constant."""
     sizes = (*value.inputs[0].type.dims, *value.shape)
     is_known = not any(isinstance(size, Size) for size in sizes)
     return is_known and value.inputs[0].type.dtype == UINT8
 
 
 def _multiplies_nibbles(value: Value, graph: Graph) -> bool:
-    """Whether data are rows of constant length, and all else parameters."""
+    """Whether the data are rows of constant length, and all other operands are parameters."""
     data, *others = value.inputs
     is_known = data.type.ndim == 2 and not isinstance(data.type.dims[1], Size)
     return is_known and all(use.value in graph.params for use in others)

@@ -1,8 +1,9 @@
 """Plans and images with symbolic sizes, and their instances for the sizes of a call.
 
-Input: a plan and an image whose integers may be :class:`.._core.symbolic.Size`. Output: the same
-with plain integers. One function, generated from the symbolic expressions, computes the integers of
-the image; the plan is evaluated part by part when it is read, for example by a host step.
+Input: a plan and an image whose integers may be :class:`.._core.symbolic.Size`. Output: the plan
+and the image with plain integers. One function, generated from the symbolic expressions, computes
+the integers of the image; the parts of the plan are evaluated when they are read, for example by a
+host step.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ Types: TypeAlias = "list[tuple[Shape, np.dtype]]"
 
 
 def sized(item: Any, values: Values) -> Any:
-    """``item`` (a number, a tuple, a type or a record of the plan) for these sizes."""
+    """Evaluate ``item`` (a number, a tuple, a type or a record of the plan) for these sizes."""
     if isinstance(item, Size):
         return value_of(item, values)
     if isinstance(item, tuple):
@@ -109,10 +110,10 @@ def bind_symbols(graph: Graph) -> tuple[str, ...]:
 
 
 class SizedBind:
-    """The values that depend on parameters and on sizes, for the sizes of a call.
+    """The bind graph with its values that depend on sizes evaluated for the sizes of a call.
 
-    Values that no size reaches stay the same objects: of 99 values in a decoder's bind graph, 26
-    are rewritten for a size, in 0.1 ms instead of 1.5.
+    Values that do not depend on sizes remain the same objects: of 99 values in a decoder's bind
+    graph, 26 are rewritten for a size, in 0.1 ms instead of 1.5 ms.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -138,10 +139,10 @@ class SizedBind:
 
 
 class LatePlan:
-    """The fields of :class:`Plan`, of which most are made when they are read.
+    """The fields of :class:`Plan`, most of which are computed when they are read.
 
-    ``outline`` is a graph with the inputs and the purpose, ``bind`` the bind graph,
-    ``output_types`` are shapes and dtypes: these are there at no cost.
+    ``outline`` is a graph with the inputs and the purpose, ``bind`` the bind graph, and
+    ``output_types`` are shapes and dtypes. Reading these three costs nothing.
     """
 
     outline: Graph
@@ -156,7 +157,7 @@ class LatePlan:
 class SizedPlan(LatePlan):
     """A symbolic plan for the sizes of a call, evaluated part by part.
 
-    ``graph`` is the symbolic one, with ``bind`` for the sizes, and ``outline`` the same without.
+    ``graph`` is the symbolic graph with ``bind`` evaluated for the sizes; ``outline`` lacks it.
     """
 
     def __init__(
@@ -257,8 +258,8 @@ def at_hints(plan: Plan) -> Plan:
 
 @dataclass(frozen=True)
 class Repeat:
-    """A call that is repeated for each integer from ``low`` to below ``high``, for which ``step``
-    stands in its arguments.
+    """A kernel call that is repeated for each integer from ``low`` to below ``high``; the symbol
+    ``step`` represents that integer in its arguments.
     """
 
     step: Size
@@ -288,7 +289,7 @@ class SizedImage:
 
 
 def slot_columns(image: Image, repeats: Mapping[int, Repeat]) -> tuple[list[Any], list[Any]]:
-    """For each slot its integer or offset, and the increment per round of a repeated call."""
+    """The integer or offset of each slot, and its increment per round of a repeated call."""
     first: list[Any] = [*image.slots]
     for relocation in image.relocations:
         first[relocation.slot] = relocation.offset
@@ -306,11 +307,11 @@ def slot_columns(image: Image, repeats: Mapping[int, Repeat]) -> tuple[list[Any]
 class Sized(NamedTuple):
     """The integers of a template for given sizes.
 
-    types    shapes and dtypes of the outputs, and output_bytes those of all together
+    types    shapes and dtypes of the outputs; ``output_bytes`` is their total size
     arena    bytes of the arena
-    working  bytes of scratch memory for each thread and for all, and the number of multiplications
-    numbers  of the template's ``rows``, see :mod:`.argument_rows`
-    rounds   of the repeated calls
+    working  bytes of scratch memory per thread and of all threads, and number of multiplications
+    numbers  integers for the template's ``rows``, see :mod:`.argument_rows`
+    rounds   number of rounds of each repeated call
     """
 
     types: Types
@@ -322,11 +323,11 @@ class Sized(NamedTuple):
 
 
 class Template:
-    """A plan and its image with symbolic integers, which become plain ones for given sizes.
+    """A plan and its image with symbolic integers, which are evaluated for given sizes.
 
-    parameters  the names of the symbols, in the order of :meth:`at`'s arguments
-    repeats     for kernel calls that are repeated, by their number in the image, the repetition
-    last        for each repeated call, the value of ``unfenced`` in its last round
+    parameters  names of the symbols, in the order of :meth:`at`'s arguments
+    repeats     repetitions of kernel calls, by the number of the call in the image
+    last        value of ``unfenced`` in the last round of each repeated call
     """
 
     def __init__(
@@ -363,7 +364,7 @@ class Template:
         self._ends = -2 * len(repeats)
         self.rows = rows_of(self._tables, self._first, (self._add, self._added), ends, last)
         self.bases = self._tables.bases
-        self.pattern: object = None  # by which the runtime calls the template at further sizes
+        self.pattern: object = None  # set by the runtime: how calls at further sizes run
         self._layout = _Layout(self._tables, repeats, last) if repeats else None
         self._steps = [n for n, count in enumerate(image.counts) for _ in range(count)]
         self._repeated = sorted(repeats)
@@ -381,7 +382,7 @@ class Template:
     def use_native(
         self, run: prologue.RunPrologue, conditions: Sequence[prologue.Condition] = ()
     ) -> None:
-        """Let machine code compute the integers, if it can, for sizes with these conditions."""
+        """Compute the integers by machine code, where possible, for sizes with these conditions."""
         self.is_native = True
         nbytes, dims, working, shapes, numbers = self._columns
         limits = [*conditions, *(prologue.Condition(size, "<=", _COMMON) for size in nbytes)]
@@ -424,7 +425,7 @@ class Template:
         return Sized(types, output_bytes, arena, working, made, self._rounds(made))
 
     def _tables_for(self, made: Sized) -> Tables:
-        """The tables of an executable."""
+        """The tables of an executable for these integers."""
         values = _filled(self._tables.values, self._first, made.numbers)
         tables = self._tables._replace(values=values)
         if self._layout is not None:
@@ -447,10 +448,11 @@ class Template:
 
 
 class _Rounds(NamedTuple):
-    """How tables are laid out for given rounds of the repeated calls.
+    """Layout of the tables for given numbers of rounds of the repeated calls.
 
-    slots    for each slot of the tables the slot of the template, and ``turns`` the number of the
-             round; ``filled`` are the slots of ``places``
+    slots   slot of the template for each slot of the tables
+    turns   number of the round for each slot of the tables
+    filled  slots that ``places`` fills
     """
 
     slots: np.ndarray
@@ -461,12 +463,12 @@ class _Rounds(NamedTuple):
     rows: np.ndarray
 
 
-# Slots of all rounds that a layout remembers: 60 lengths of an LSTM up to 64 have 30,000.
+# Most slots in the layouts that are kept: those for 60 lengths of an LSTM up to 64 have 30,000.
 _MOST_SLOTS = 1 << 17
 
 
 class _Layout:
-    """How the tables of a template are laid out for the rounds of its repeated calls."""
+    """Layouts of the tables of a template, by the rounds of its repeated calls."""
 
     def __init__(
         self, once: Tables, repeats: Mapping[int, Repeat], last: Mapping[int, int]
@@ -477,13 +479,13 @@ class _Layout:
         self._begins = once.rows[:, 1]
         self._widths = np.diff(self._begins, append=len(once.values))
         self._calls = np.arange(len(once.rows))
-        self._arrays = np.full(len(once.values), -1)  # of each slot, which array of the call
+        self._arrays = np.full(len(once.values), -1)  # index of the call's array, by slot
         self._arrays[once.places[:, 1]] = once.places[:, 0]
         self._known: OrderedDict[tuple[int, ...], _Rounds] = OrderedDict()
 
     def unrolled(self, once: Tables, added: np.ndarray, rounds: tuple[int, ...]) -> Tables:
-        """The tables in which each repeated call is made in as many rounds as it has; each round
-        adds ``added`` to its slots.
+        """The tables with one entry per round of each repeated call; each round adds ``added`` to
+        the slots of the call.
         """
         laid = self._known.get(rounds) or self._remembered(rounds)
         values = once.values.take(laid.slots)
@@ -493,7 +495,7 @@ class _Layout:
         return once._replace(values=values, of_base=laid.of_base, places=places, rows=laid.rows)
 
     def _remembered(self, rounds: tuple[int, ...]) -> _Rounds:
-        """A new layout, which takes the place of the oldest ones."""
+        """A new layout; the oldest layouts are dropped if there are too many slots."""
         made = self._known[rounds] = self._laid_out(rounds)
         while sum(len(each.slots) for each in self._known.values()) > _MOST_SLOTS:
             self._known.popitem(last=False)
@@ -520,12 +522,12 @@ class _Layout:
         return _Rounds(slots, np.repeat(turns, widths), filled, of_base, places, rows)
 
 
-# Slots, and which of the distinct numbers belongs in each.
+# Slots, and the index of the distinct number that each slot receives.
 _Places: TypeAlias = "tuple[np.ndarray, np.ndarray]"
 
 
 class _Distinct:
-    """Symbolic numbers, each once, counted from ``first``."""
+    """Distinct symbolic numbers, whose indices start at ``first``."""
 
     def __init__(self, first: int = 0) -> None:
         self._start = first
@@ -534,13 +536,13 @@ class _Distinct:
 
     @staticmethod
     def of(numbers: Iterable[Any]) -> list[Size]:
-        """The symbolic ones of these numbers, each once."""
+        """The distinct symbolic numbers among these numbers."""
         made = _Distinct()
         made.places([*numbers])
         return made.sizes
 
     def places(self, numbers: Sequence[Any]) -> _Places:
-        """Where symbolic ones are among numbers, and which they are."""
+        """Positions of symbolic numbers, and the index of the distinct number at each position."""
         where = [i for i, number in enumerate(numbers) if isinstance(number, Size)]
         which = [self._place(numbers[i]) for i in where]
         return np.array(where, np.intp), np.array(which, np.intp)
@@ -553,19 +555,19 @@ class _Distinct:
 
 
 def _filled(plain: np.ndarray, places: _Places, found: np.ndarray) -> np.ndarray:
-    """A copy of numbers in which the symbolic ones are filled in."""
+    """A copy of ``plain`` with the values of symbolic numbers filled in."""
     made: np.ndarray = plain.copy()
     made[places[0]] = found[places[1]]
     return made
 
 
 _BYTE = np.dtype(np.uint8)
-# Bytes up to which arrays with no empty axis need no further check.
+# Most bytes of an array without empty axes for which no further check is needed.
 _COMMON = 1 << 40
 
 
 def _without_symbols(image: Image, plain: Sequence[int]) -> Image:
-    """The image with zeros in place of symbolic integers; ``plain`` has those of its slots."""
+    """The image with 0 for symbolic integers; ``plain`` holds the integers of its slots."""
     relocations = tuple(r._replace(offset=plain[r.slot]) for r in image.relocations)
     inputs, outputs = (
         tuple((slot, number, plain[slot]) for slot, number, _ in side)

@@ -1,8 +1,8 @@
-"""Calls of a template at further sizes: without a plan and an instance for each.
+"""Calls of a template at further sizes, without a plan and an instance for each size.
 
-Input: a template, evaluated for the sizes of a call, and parameters. Output: a callable like an
-executable. The calls of a template share instances: for other sizes, machine code writes the
-arguments of the kernels again.
+Input: a template, evaluated for the sizes of a call, and parameters. Output: a callable with the
+interface of an executable. The calls of a template share instances: when the sizes change, machine
+code rewrites the arguments of the kernels.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from .workspace import MAX_IDLE, Room, Turns, Workspace, rounded
 
 # Bytes of a call's Python objects.
 _OBJECT_BYTES = 2 << 10
-# Bytes of scratch memory from which on executables of one variant share it. Smaller ones have
-# separate memory, which makes a call 1.5 us shorter.
+# Executables of one variant share scratch memory of at least this size in bytes. Smaller memory is
+# separate, which saves 1.5 us per call.
 SHARED_FROM = 1 << 18
 
 # All live calls, for memory accounting.
@@ -39,8 +39,8 @@ SIZED_CALLS: LiveSet[SizedCall] = LiveSet()
 class Pattern:
     """The code of a template, and idle instances for calls that need little memory.
 
-    It does not refer to the template, so that it is freed with it. ``is_native``: whether a call is
-    kernels alone, and its outputs are new arrays.
+    It does not refer to the template, so that both are freed together. ``is_native``: whether a
+    call runs kernels only and returns new arrays.
     """
 
     def __init__(self, template: Template, executable: Executable) -> None:
@@ -69,12 +69,12 @@ class SizedInstance(Instance):
         self._pattern = call.pattern
         self._take(workspace)
         self._addresses = self._addressed(binding, call.pattern.bases, call.code)
-        self._mark: object = None  # of the call whose arguments the tables contain
+        self._mark: object = None  # mark of the call whose arguments the tables contain
         self._lengths = (0, 0, 0)
         INSTANCES.add(self)  # last, as for instances
 
     def write_for(self, call: SizedCall, binding: Binding) -> None:
-        """Write the arguments for a call with these parameters, for which there is memory."""
+        """Write the arguments of a call with these parameters; the memory must be large enough."""
         if self._mark is call.mark and self.binding is binding:
             return
         self._mark = None
@@ -87,7 +87,7 @@ class SizedInstance(Instance):
         self._mark = call.mark
 
     def _make_tables(self, call: SizedCall) -> None:
-        """Make tables that are large enough for a call, and the job that writes them."""
+        """Allocate tables that are large enough for a call, and the job that writes them."""
         steps, slots, places = map(rounded, call.lengths)
         self._lengths = (steps, slots, places)
         tables = empty((steps, 3), np.int64), empty(slots, np.int64), empty((places, 3), np.int64)
@@ -102,17 +102,17 @@ class SizedInstance(Instance):
 class SizedCall:
     """A call at given sizes, bound to parameters; several threads may use it at once.
 
-    ``make_whole`` makes an executable for the sizes, for all that is not a call.
+    ``make_whole`` makes an executable for the sizes, for uses other than calls.
     """
 
     def __init__(
         self, template: Template, pattern: Pattern, sizes: tuple[int, ...], made: Sized,
         turns: Turns, make_whole: Callable[[tuple[int, ...]], Executable],
     ) -> None:  # fmt: skip
-        """``made`` are the integers of the template for the sizes."""
+        """Make the call; ``made`` holds the integers of the template for the sizes."""
         self._template, self.sizes, self._make_whole = template, sizes, make_whole
         self.pattern, self.code, self.output_types = pattern, pattern.code, made.types
-        self.mark = object()  # instances do not refer to the call, which is freed before them
+        self.mark = object()  # instances refer to it, not to the call, which is freed before them
         self._numbers = made.numbers
         self.numbers_at, self.lengths = address_of(made.numbers), template.rows.room(made.rounds)
         scratch, shared, work = made.working
@@ -152,7 +152,7 @@ class SizedCall:
         return self((data,))[0]
 
     def __call__(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """The outputs, freshly allocated. ``inputs`` are contiguous, of the types of the sizes."""
+        """Newly allocated outputs. ``inputs`` are contiguous and have the types of the sizes."""
         binding = self.binding
         assert binding is not None
         if config.check or TIMELINE.graphs:
@@ -177,7 +177,7 @@ class SizedCall:
     def _instance(
         self, threads: int, binding: Binding, workspace: Workspace | None
     ) -> SizedInstance:
-        """An instance that no other call uses, with the arguments for these sizes."""
+        """An instance that no other call uses, with the arguments of this call written."""
         idle = self.pattern.idle
         instance: SizedInstance | None
         if workspace is not None:
@@ -188,7 +188,7 @@ class SizedCall:
             except IndexError:
                 instance = None
         if instance and instance.binding.store is not binding.store:
-            # Others keep the memory of parameters that were replaced.
+            # Other instances would keep the memory of replaced parameters.
             idle.clear()
             if self._turns:
                 self._turns.forget(self.pattern)

@@ -46,16 +46,16 @@ if TYPE_CHECKING:
 else:
     logging = Late("logging")  # for a rare warning
 
-# Number of variants of one graph that are kept. If they served less than twice as many signatures,
-# sizes lead to code that is too different, and each signature is compiled separately.
+# Most variants per graph. If they have served fewer than twice as many signatures, the code depends
+# too much on the sizes, and each signature is compiled separately.
 MAX_VARIANTS = 8
-# Number of variants that pin a size after which it stays a constant, and the minimum of sizes that
-# are counted: small ones may be pinned by chance, if one equals another number.
+# A size remains constant after this number of variants pinned it; and the smallest size that is
+# counted: a small size may be pinned by chance, because it equals another number.
 _MOST_PINS, _COUNTED_FROM = 2, 16
 _COLOURS = 3
 # Classes of sizes in one variant beyond which a warning names the latest comparisons.
 _MANY_CLASSES = 16
-# Signatures that are compared to find the sizes that vary.
+# Latest signatures that are compared to find the sizes that vary.
 _HISTORY = 16
 _DTYPE, _SHAPE = attrgetter("dtype"), attrgetter("shape")
 BUGS = (InternalError, TypeError, ValueError, AttributeError, ArithmeticError, LookupError)
@@ -66,7 +66,7 @@ class NotServedError(Exception):
 
 
 def share_memory(executable: Executable, turns: Turns) -> None:
-    """Let an executable that needs much scratch memory share it. Only before its first call."""
+    """Share the scratch memory of an executable that needs much. Only before its first call."""
     if executable.room.nbytes >= SHARED_FROM:
         executable.take_turns(turns)
 
@@ -110,7 +110,7 @@ class Templates(Protocol):
 class Variant:
     """Executables for the sizes that satisfy the guards.
 
-    samples  the symbol or number of samples that run one after the other; None if a call runs
+    samples  number of samples that run one after the other, or its symbol; None if a call runs
              the whole batch
     """
 
@@ -131,7 +131,7 @@ class Variant:
         self._templates = templates
         self._samples = samples
         self._known: WeakValueDictionary[tuple[int, ...], Executable] = WeakValueDictionary()
-        self.served = self.used = 0  # signatures, and when it was used last
+        self.served = self.used = 0  # count of signatures; number of the latest use
         self._has_warned = False
         self._turns = Turns([])
         self._bindings: WeakValueDictionary[tuple[int, ...], Binding] = WeakValueDictionary()
@@ -148,13 +148,13 @@ class Variant:
         return sizes if is_served else None
 
     def knows(self, sizes: tuple[int, ...]) -> bool:
-        """Whether machine code finds that the guards hold, and that there are kernels."""
+        """Whether machine code determines that the guards hold and that kernels exist."""
         return self._templates.known(sizes) is not None
 
     def serves(self, sizes: tuple[int, ...]) -> bool:
-        """Whether there are kernels for sizes that satisfy the guards.
+        """Whether kernels exist for sizes that satisfy the guards.
 
-        They are compiled now if these sizes are the first of their class. After an error the sizes
+        The first sizes of a class compile them. After an error, the result is False, and the sizes
         need a separate compilation.
         """
         start, made = time.perf_counter(), self._templates.made
@@ -172,7 +172,7 @@ class Variant:
         return True
 
     def _explain(self, sizes: tuple[int, ...]) -> None:
-        """Print the comparisons that new kernels depend on; warn of many classes once."""
+        """Print the comparisons on which new kernels depend; warn once of many classes."""
         name, conditions = self._templates.plan.graph.name, self._templates.conditions()
         values = ", ".join(f"{symbol} = {size}" for symbol, size in zip(self.scope.symbols, sizes))
         if config.explain:
@@ -185,7 +185,7 @@ class Variant:
             )  # fmt: skip
 
     def at(self, sizes: tuple[int, ...]) -> Executable | SplitBatch:
-        """The executable for sizes that :meth:`sizes_for` gave, to be bound.
+        """The executable for sizes from :meth:`sizes_for`; the caller binds it.
 
         Raises ShapeError for sizes beyond any memory.
         """
@@ -201,7 +201,7 @@ class Variant:
         return SplitBatch(executable, count)
 
     def whole_at(self, sizes: tuple[int, ...]) -> Executable:
-        """An executable for these sizes, that is not shared."""
+        """A new executable for these sizes."""
         template, code = self._templates.entry(sizes)
         plan, image = template.at(sizes)
         executable = Executable(plan, code(image))
@@ -211,10 +211,10 @@ class Variant:
         return executable
 
     def call_for(self, types: Sequence[TensorType]) -> Executable | SplitBatch | SizedCall | None:
-        """A callable for these types, which has to be bound; None if a guard does not hold.
+        """A callable for these types, which the caller binds; None if a guard does not hold.
 
-        It is an executable for the first sizes of a template, and where a call is not kernels
-        alone. Raises ShapeError for sizes beyond any memory.
+        It is an executable for the first sizes of a template, and for templates whose calls run
+        more than kernels. Raises ShapeError for sizes beyond any memory.
         """
         sizes = self.signature.sizes_of(types)
         if sizes is None:
@@ -234,7 +234,7 @@ class Variant:
         return SizedCall(template, pattern, sizes, made, self._turns, self.whole_at)
 
     def share_turns(self, other: Variant) -> None:
-        """Let executables share the memory of another variant's; before any is made."""
+        """Share scratch memory with another variant. Only before the first executable is made."""
         self._turns = other._turns
 
     def reason(self, types: Sequence[TensorType], names: Sequence[str]) -> str:
@@ -264,7 +264,7 @@ class Variant:
         params: Mapping[str, np.ndarray],
         store: PackedStore,
     ) -> None:
-        """Bind an executable of this variant, unless it is bound as an earlier one."""
+        """Bind an executable of this variant, with the binding of an earlier one if possible."""
         if not self.bind_as_before(executable, store):
             run, key = self._to_bind(executable)
             run.bind(params, store)
@@ -274,7 +274,7 @@ class Variant:
     def bind_as_before(
         self, executable: Executable | SplitBatch | SizedCall, store: PackedStore
     ) -> bool:
-        """Bind an executable as an earlier one of this variant; return whether there was one.
+        """Bind an executable with the binding of an earlier one; return whether there was one.
 
         Sizes that do not affect any value computed from parameters share one binding.
         """
@@ -288,7 +288,7 @@ class Variant:
     def _to_bind(
         self, executable: Executable | SplitBatch | SizedCall
     ) -> tuple[Executable | SizedCall, tuple[int, ...]]:
-        """The executable that is bound, and the sizes on which the values it binds depend."""
+        """The executable to bind, and the sizes on which its bound values depend."""
         run = executable.one if isinstance(executable, SplitBatch) else executable
         if isinstance(run, SizedCall):
             sizes = run.sizes
@@ -307,11 +307,11 @@ _USED = attrgetter("used")
 
 
 class Variants(Generic[V]):
-    """The variants of one graph, and which sizes of its inputs vary.
+    """The variants of one graph, and the input sizes that vary.
 
-    A size is symbolic once two signatures differ in it, and from the first one on if ``dynamic``,
-    an option of ``hybridize``, says so. Sizes that were equal in all signatures so far
-    share a symbol.
+    A size is symbolic once two signatures differ in it, or from the first signature on if it is
+    declared by ``dynamic``, an option of ``hybridize``. Sizes that were equal in all previous
+    signatures share a symbol.
     """
 
     most_unnoticed = 3
@@ -335,7 +335,7 @@ class Variants(Generic[V]):
         return self._first(lambda variant: variant.call_for(types))
 
     def _first(self, find: Callable[[V], T | None]) -> tuple[V, T] | None:
-        """The most recently used variant for which there is something, and that."""
+        """The most recently used variant for which ``find`` has a result, with the result."""
         variants = self.variants
         if len(variants) > 1:
             variants = sorted(variants, key=_USED, reverse=True)
@@ -349,7 +349,7 @@ class Variants(Generic[V]):
     def reason(self, types: Sequence[TensorType]) -> str:
         """The reason why the newest variant does not serve these types.
 
-        Given once, when more than ``most_unnoticed`` variants are compiled; "" before and after.
+        The reason is returned once, when ``most_unnoticed`` variants exist; "" before and after.
         """
         if len(self.variants) < self.most_unnoticed or self._has_said:
             return ""
@@ -416,8 +416,8 @@ class Variants(Generic[V]):
     def add(self, variant: V) -> None:
         """Keep a variant.
 
-        A size that was pinned twice is not made symbolic again: once may be chance, if a size
-        equals another one.
+        A size that two variants pinned is not made symbolic again. One may pin it by chance,
+        because the size equals another size.
         """
         for i, mine in enumerate(variant.signature.types):
             for axis, size in enumerate(mine.dims):
@@ -451,7 +451,7 @@ class Variants(Generic[V]):
         return seen if shapes in seen else [*seen, shapes][-_HISTORY:]
 
     def _varying(self, history: Sequence[Shapes]) -> list[tuple[int, int]]:
-        """Inputs and axes of the sizes that are named, that differed, or will soon."""
+        """Input and axis of each size that is declared dynamic, that differed, or soon will."""
         places = [(i, axis) for i, shape in enumerate(history[0]) for axis in range(len(shape))]
         differing = {
             (i, axis) for i, axis in places if len({seen[i][axis] for seen in history}) > 1
@@ -474,8 +474,9 @@ class Variants(Generic[V]):
 
 
 def _sides(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The axes of height and width, if the shape is that of images with three channels: images
-    that differ in one of them soon differ in the other one too.
+    """The axes of height and width of a batch of images with three channels; () for other shapes.
+
+    Images that differ in one of the two sizes usually also differ in the other.
     """
     if len(shape) != 4 or _COLOURS not in (shape[1], shape[3]):
         return ()
