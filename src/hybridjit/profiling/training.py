@@ -114,7 +114,7 @@ class TrainingReport:
         return table(*self._update_rows())
 
     def _update_rows(self) -> tuple[list[tuple[str, ...]], tuple[str, ...], range]:
-        """Rows, heading, and the columns of numbers."""
+        """Rows of the table of updates, its heading, and the indices of its numeric columns."""
         heading = ("step", "ms", "share", "GB/s", "algorithm", "parameter")
         whole = self.seconds["update"] or 1.0
         rows: list[tuple[str, ...]] = [
@@ -205,8 +205,7 @@ def measure_training(
 
 
 def _reads(trained: Trained, given: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """The inputs of the backward executable: values of a forward call, and ones as output
-    gradients."""
+    """Inputs of the backward executable: values of a forward call, and output gradients of 1."""
     made = trained.forward(given)
     visible = len(trained.joint.forward.outputs)
     named = dict(zip((v.name for v in trained.joint.forward.inputs), given))

@@ -1,10 +1,10 @@
 """Measurement of candidate kernels of one network, in their context, on this machine.
 
-Input: a plan, its parameters, inputs. Output: for each layer with a choice the time of every
-candidate relative to that of the cost model, and the choices that are worth saving. Two executables
-alternate: the cost model's, and one with other candidates. A round yields the ratio of the two,
-because the clock of a core and the load of others change from round to round. The chosen candidates
-must show their gain again, all together.
+Input: a plan, its parameters, inputs. Output: the time of every candidate relative to the choice of
+the cost model, for each layer with a choice, and the choices that are worth saving. Two executables
+alternate: one with the cost model's choices, one with other candidates. Each round yields the ratio
+of their times, because clock rate and load change between rounds. Finally, the chosen candidates
+are measured again together, and must confirm their gain.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ..ir.plan import Plan
 from ..runtime.executable import Executable
 from ..runtime.profiling import Profiler
 
-# A candidate must need less than this part of the cost model's time: smaller differences are not
+# A candidate must take less than this fraction of the cost model's time: smaller gains are not
 # reproducible.
 _WORTH = 0.97
 _ROUNDS = 5
@@ -46,7 +46,7 @@ class Tried:
 
     @property
     def best(self) -> int:
-        """The index of the candidate to take: the cost model's, unless another gains enough."""
+        """The index of the chosen candidate: the cost model's, unless another gains enough."""
         number = int(np.argmin(self.ratios))
         return number if self.ratios[number] < _WORTH else 0
 

@@ -55,7 +55,7 @@ def of_numbers(
     given = _channels(g, given, 1) if is_last else given
     plain = _of_version(use, use.number("opset") or 13)
     if use.number("ceil_mode") and use.number("count_include_pad"):
-        # Cells beyond the padding count here, but not in AveragePool.
+        # The divisor counts cells beyond the padding here, but not in AveragePool.
         pads = Attribute(name="pads", ints=pads_of_whole_windows(g, use, given))
         others = {n: a for n, a in plain._attributes.items() if n not in ("ceil_mode", "auto_pad")}
         plain._attributes = {**others, "pads": pads}
@@ -250,7 +250,7 @@ def dynamic_lstm(
 
 
 def _of_direction(g: Importer, x: Value | None, i: int) -> Value | None:
-    """The part of a direction; a vector of one element from a vector."""
+    """The slice of one direction; for a vector, a vector of one element."""
     if x is None:
         return None
     part = g.op("slice_axis", x, axis=0, begin=i, end=i + 1, at="part")
@@ -270,8 +270,9 @@ def _dynamic_product(
 def _product_with(
     g: Importer, use: Use, weight: Sequence[Value | None]
 ) -> Callable[[Value, Value, Value | None], Value]:
-    """The product of bytes, their scale and zero point, with a weight that has these too: int32
-    sums, if the weight is constant bytes.
+    """Function that multiplies bytes with a scale and a zero point by a quantized weight.
+
+    It computes int32 sums if the weight is constant bytes.
     """
     stored, scale, zero = weight
     assert stored is not None

@@ -1,8 +1,8 @@
-"""Sums and products of quantized values, with the bytes that ONNX Runtime computes.
+"""Sums and products of quantized values, equal to the bytes that ONNX Runtime computes.
 
-Input: bytes of two operands, whose scales and zero points are constants of a whole tensor. Output:
-the result in units of its scale, rounded once, also where it is halfway between two bytes. Values
-with other scales are computed dequantized.
+Input: bytes of two operands, with one constant scale and zero point per tensor. Output: the result
+in units of its scale, rounded once, also where it is halfway between two bytes. Operands with other
+scales are dequantized first.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _binary(op: str, formula: _Formula) -> Callable[..., Value]:
 
 
 def _known(g: Importer, sides: Sequence[_Side]) -> tuple[np.ndarray, np.ndarray] | None:
-    """float32 scales and zero points of bytes, if all are constants of a whole tensor."""
+    """float32 scales and zero points of bytes; None unless there is one constant per tensor."""
     parts = [v for side in sides for v in side[1:] if v is not None]
     if any(not v.is_constant or math.prod(g.shape(v)) != 1 for v in parts):
         return None

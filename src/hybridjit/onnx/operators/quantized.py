@@ -55,7 +55,7 @@ def quantized(
     code: int,
     zero_first: bool = False,
 ) -> Value:
-    """round(x / scale) + zero, limited to the type's range; float types round to their values.
+    """round(x / scale) + zero, limited to the type's range; float types are rounded to the type.
 
     With ``zero_first``, as in ONNX Runtime's pooling, round(x / scale + zero)."""
     form = None
@@ -99,7 +99,7 @@ def code_of(g: Importer, zero: Value | None) -> int:
 def requantized(
     g: Importer, use: Use, x: Value, scale: Value, zero: Value | None, like: Value | None = None
 ) -> Value:
-    """Quantize to the zero point's type, or without one to that of ``like``."""
+    """Quantize to the type of the zero point, or of ``like`` without a zero point."""
     code = code_of(g, zero if zero is not None else like)
     return quantized(g, use, x, scale, zero, code)
 
@@ -140,8 +140,10 @@ def _byte_form(
 
 
 def _weight(g: Importer, use: Use, x: Value, scale: Value, zero: Value | None) -> Value | None:
-    """Dequantized weights that stay int8, with scales, and zero points if differences from them
-    exceed int8, along one axis; None for others."""
+    """Dequantized weights that are stored in int8, with scales along one axis; None for others.
+
+    Zero points are kept along that axis if the differences from them exceed int8.
+    """
     if use.number("block_size") or not scale.is_constant or g.dtype(scale) != _SINGLE:
         return None
     if (parts := _int8_weight(g, use, x, zero)) is None:
@@ -275,7 +277,7 @@ def _in_rows(g: Importer, whole: np.ndarray) -> ByteWeight:
 def _moved_weight(
     g: Importer, x: Value, zero: Value | None
 ) -> tuple[np.ndarray, np.ndarray] | None:
-    """Constant bytes as int8, and the zero points, int32, of all or of each filter then."""
+    """Constant bytes as int8, with adjusted int32 zero points, one in total or one per filter."""
     if zero is None or not (x.is_constant and zero.is_constant) or g.dtype(x) not in BYTES:
         return None
     whole = g.known(x, "weight").astype(np.int16)
@@ -309,7 +311,7 @@ def _centred_product(g: Importer, a: Value, weight: ByteWeight, zero: Value | No
         return g.op("_integer_dense", a, weight.rows, zero=number, **attrs)
     product_ = g.op("_integer_dense", a, weight.rows, at="product", **attrs)
     zeros = g.op("Cast", zero, dtype=_WHOLE, at="zero")
-    if g.rank(zeros) == 1:  # one, or one for each row
+    if g.rank(zeros) == 1:  # one zero point, or one for each row
         zeros = g.op("expand_dims", zeros, axis=1, at="rows")
     _, zeros = same_rank(g, product_, zeros)
     less = g.op("broadcast_mul", *same_rank(g, zeros, weight.sums), at="less")
@@ -356,7 +358,7 @@ def _convolution_of_bytes(
     if (moved := _moved_weight(g, w, w_zero)) is None:
         return None
     whole, zeros = moved
-    # Groups have a sum of the data each, one group has one for all filters.
+    # Each group has its own sum of the data; a single group has one sum for all filters.
     ones = np.ones_like(whole if use.number("group", 1) > 1 else whole[:1])
     parts = [integer_convolution(g, use, x, g.constant(v), zero) for v in (whole, ones)]
     if parts[0] is None or parts[1] is None:
