@@ -1,4 +1,4 @@
-"""The CPU that code is generated for, as plain data. ``codegen/llvm/jit.py`` detects the host's."""
+"""Properties of the CPU for which code is generated. ``codegen/llvm/jit.py`` detects the host's."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class ElementTypes:
 
     @property
     def together(self) -> int:
-        """Adjacent elements of a sum that a lane holds."""
+        """Number of adjacent elements of a sum per lane."""
         return _TOGETHER.get(self.computed, 1)
 
     def __str__(self) -> str:
@@ -31,7 +31,7 @@ class ElementTypes:
 
 
 SINGLE = ElementTypes()
-# The types that kernels compute in, by the type stored in memory.
+# Element types of kernels, by the type of the elements in memory.
 TYPES_OF = {
     "float32": SINGLE,
     "float64": ElementTypes("float64", "float64", "float64"),
@@ -57,7 +57,7 @@ _BYTES = {
     "uint8": 1,
     "uint8_quad": 4,
 }
-# Elements of a sum in a lane, by the type of lanes; 1 for all others.
+# Number of elements of a sum per lane, by the type of lanes; 1 for all others.
 _TOGETHER = {"bfloat16_pair": 2, "uint8_quad": 4}
 
 

@@ -15,7 +15,7 @@ from .families import FAMILIES
 if TYPE_CHECKING:
     from .llvm import permission
 else:
-    permission = Late(".llvm.permission", __package__)  # for CPUs that need one
+    permission = Late(".llvm.permission", __package__)  # for CPUs with tile registers
 
 # LLVM's name of the CPU, bytes of a vector, number of registers, and support of FMA.
 _NARROWER = {
@@ -64,7 +64,7 @@ def find_target(name: str = "") -> Target:
 
 
 def portable_target(name: str) -> Target:
-    """Any CPU by name, independent of the host, for code that runs on all CPUs with its vectors.
+    """A CPU by name, independent of the host, for code that runs on all CPUs with such vectors.
 
     Raises ValueError for an unknown name.
     """
@@ -98,8 +98,9 @@ def _host_target() -> Target:
 
 
 def _permitted(host: Target, name: str) -> Target:
-    """The host, without tile registers if the system refuses them. Raises ValueError if they were
-    named.
+    """The host, without tile registers if the operating system denies the permission to use them.
+
+    Raises ValueError in that case if ``name`` requests them.
     """
     if not host.has_tiles or permission.allows_tiles():
         return host
@@ -112,15 +113,15 @@ def _permitted(host: Target, name: str) -> Target:
 
 
 def _without_tiles(target: Target) -> Target:
-    """The same CPU without tile registers, which LLVM's name of the CPU may imply."""
+    """The CPU without tile registers; LLVM's name of the CPU may imply them."""
     return replace(target, name="avx512", features=target.features.replace("+amx", "-amx"))
 
 
 def _cpu_name(name: str, features: Sequence[str]) -> str:
-    """LLVM's name of the CPU, or of one with the same costs where no family has that name.
+    """LLVM's name of the CPU, or of a CPU with the same costs if no family contains the name.
 
-    A virtual machine may report the model number of another CPU: LLVM calls one with AMX
-    ``rocketlake``, which has none.
+    A virtual machine may report the model number of another CPU: for one with AMX, LLVM reports
+    ``rocketlake``, a CPU without AMX.
     """
     is_known = any(name in family.cpus for family in FAMILIES)
     return _WITH_TILES if "+amx-tile" in features and not is_known else name

@@ -1,4 +1,4 @@
-"""From Plan to loaded machine code: choose, emit, load. The only entry point of ``codegen``."""
+"""Generation of machine code from a Plan: choose, emit, load. The entry point of ``codegen``."""
 
 from __future__ import annotations
 
@@ -80,11 +80,11 @@ class Code:
     image: Image | SizedImage
 
 
-# Bytes of parameters that machine code packs: less takes NumPy no longer than loading the code.
+# Least bytes of parameters that machine code packs: NumPy packs fewer faster than code is loaded.
 _MANY_BYTES = 4 << 20
 _LOCK = held_at_fork(Rank.KERNELS)
 DRIVER = "driver"
-# By the text of the spec.
+# Kernels by the text of their spec.
 _KERNELS: weakref.WeakValueDictionary[tuple[Target, str], Kernel] = weakref.WeakValueDictionary()
 _DRIVERS: dict[Target, Any] = {}
 _PACKERS: dict[Target, native_packing.NativePacking] = {}
@@ -130,7 +130,7 @@ class _Chosen:
     request: Request
 
 
-# Templates of a variant that are kept: one takes 0.1 to 1 MB, and 15 ms to make again.
+# Most templates per variant: each takes 0.1 to 1 MB; making it again takes 15 ms.
 _MOST_TEMPLATES = 64
 AnySpec: TypeAlias = "KernelSpec | StoredSpec"
 # A template, and the function that makes its code for an image.
@@ -179,7 +179,7 @@ class _Class:
         symbols = tuple(scope.symbols)
         self._numbers = [values_function(scope, symbols, [note.numbers]) for note in self._notes]
         self.is_native = False
-        self.only: Template | None = None  # that has the conditions of the class
+        self.only: Template | None = None  # whose prologue tests the conditions of the class
         self._prologue: Prologue | None = None
 
     def key(self, sizes: tuple[int, ...]) -> tuple[Hashable, ...]:
@@ -197,8 +197,10 @@ class _Class:
         return self.key(sizes) if self._holds(*sizes) else None
 
     def use_native(self, run: RunPrologue, template: Template) -> None:
-        """Let machine code test the guards, those of the scope as well, if it can: together with
-        the values of the template, if it is the only one and machine code decides alone.
+        """Test the guards of the class and the scope by machine code, where possible.
+
+        The same code computes the values of the template if it is the only one of the class and no
+        choice needs Python.
         """
         self.is_native = True
         scope, branch = self._scope, self.branch
@@ -218,7 +220,7 @@ class _Class:
             self._prologue = Prologue(scope, conditions, [*operands, *chosen], run)
 
     def find_natively(self, sizes: tuple[int, ...]) -> tuple[Hashable, ...] | None:
-        """As :meth:`find`, for any sizes; None as well if machine code cannot tell."""
+        """As :meth:`find`, for any sizes; also None if machine code cannot decide."""
         found = self._prologue(sizes) if self._prologue else None
         if found is None:
             return None
@@ -271,8 +273,8 @@ class Templates:
     prepare = entry
 
     def known(self, sizes: tuple[int, ...]) -> tuple[Template, Sized] | None:
-        """The template for any sizes and its integers, if machine code finds them; then the guards
-        of the scope hold.
+        """The template and its integers for any sizes, if machine code computes them; the guards of
+        the scope hold then.
         """
         for each in self._classes:
             made = each.only.by_machine_code(sizes) if each.only is not None else None
@@ -294,9 +296,9 @@ class Templates:
         return self._made(sizes, log or CompileLog((), name=self.plan.graph.name), within)
 
     def _used(self, used: _Class, key: tuple[Hashable, ...]) -> _Entry:
-        """The template of a key, which is now the most recently used one.
+        """The template of a key; it becomes the most recently used one.
 
-        Machine code serves it from its second size on: many templates have one only.
+        Machine code computes its integers from the second size on: many templates have one size.
         """
         if len(used.templates) > 1 or self._classes[0] is not used:
             self._use(used, key)
@@ -308,14 +310,14 @@ class Templates:
         return entry
 
     def _use(self, used: _Class, key: tuple[Hashable, ...]) -> None:
-        """Move a template to the end of those of its class, and the class to the front."""
+        """Move a template to the end of the templates of its class, and the class to the front."""
         used.templates[key] = used.templates.pop(key)
         if self._classes[0] is not used:
             self._classes = [used, *(each for each in self._classes if each is not used)]
 
     def _made(self, sizes: tuple[int, ...], log: CompileLog, within: _Class | None) -> _Entry:
         """A new template. Steps are chosen again only where it differs from those of ``within``,
-        a class that these sizes belong to: of ResNet-18 in 8 ms instead of 21.
+        a class that these sizes belong to: for ResNet-18 this takes 8 ms instead of 21 ms.
         """
         steps = within.steps if within else {}
         with self._scope.branch(sizes, within.branch if within else None) as branch:
@@ -449,7 +451,7 @@ def loaded(
 
     Raises NotStoredError for a :class:`StoredSpec` without an object, before anything is compiled.
     The first call loads the driver permanently, and the first call that packs loads the packers.
-    The time of a request ends where the next one is made, and that of the last with loading.
+    The logged time of a request ends when the next request is made; the last time includes loading.
     """
     loading = _Loading(target)
     began, went_on = [], []
@@ -497,16 +499,16 @@ class _Loading:
         return Part([*wanted, *self._once(request)], request.log)
 
     def _once(self, request: Request) -> Iterator[Wanted]:
-        """The driver, the packers and the writer of arguments, if they are to be loaded."""
+        """The driver, the packers and the argument writer, those that are not yet loaded."""
         if self._target not in _DRIVERS and not self._loads_driver:
             self._loads_driver = True
-            # LLVM takes 5 ms instead of 70, and calls take the same time: the driver executes a few
-            # dozen loads per step
+            # LLVM takes 5 ms instead of 70 ms, and calls take the same time: the driver executes a
+            # few dozen loads per step.
             yield Wanted(DRIVER, partial(emit_driver, self._target), with_passes=False, level=0)
         known = _PACKERS.get(self._target)
         if request.writes_arguments and self._target not in _WRITERS:
             self._loads_writer = True
-            # 11 ms of LLVM instead of 53; a choice takes 7 us instead of 3 (Intel Xeon with AMX).
+            # LLVM takes 11 ms instead of 53 ms, a choice 7 us instead of 3 us (Xeon with AMX).
             emit = partial(emit_sized_functions, self._target)
             yield Wanted(SIZED, emit, with_passes=False, level=0)
         for name in request.packs:

@@ -1,4 +1,4 @@
-"""Vectors in one function: full and partial loads and stores, masks, shuffles, constants."""
+"""Vectors of one function: full and partial loads and stores, masks, shuffles, constants."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _FAR = 30
 
 
 def _pieces(count: int) -> list[tuple[int, int]]:
-    """``count`` as powers of two, the largest first: the begin and the size of each."""
+    """Divide ``count`` into powers of two, the largest first: the start and the size of each."""
     pieces, first = [], 0
     while first < count:
         size = 1 << ((count - first).bit_length() - 1)
@@ -71,7 +71,7 @@ class VectorBuilder(IndexBuilder):
         self.lanes = target.lanes
         self.dtype = target.element.computed
         self.element = _LANES.get(self.dtype, F32)
-        # Instructions beyond those written (repetitions in loops): as a rule, and at most.
+        # Instructions in addition to the written ones, due to loops: usual and largest number.
         self._repeated = 0
         self._most_repeated = 0
         self._intrinsics: dict[tuple[str, str], Value] = {}
@@ -87,7 +87,7 @@ class VectorBuilder(IndexBuilder):
 
     @property
     def most_cost(self) -> int:
-        """As :attr:`cost`, if the data cause the maximal work."""
+        """As :attr:`cost`, for data that cause the maximal work."""
         return self.b.count + self._most_repeated
 
     def _repeat(self, usual: int, most: int) -> None:
@@ -95,7 +95,7 @@ class VectorBuilder(IndexBuilder):
         self._most_repeated += most
 
     def whole_vectors(self, channels: Index) -> Index:
-        """Channels rounded up to full vectors; a number that the call gives fills them."""
+        """Channels rounded up to full vectors; a number that is an argument fills them."""
         return -(-channels // self.lanes) * self.lanes if isinstance(channels, int) else channels
 
     # --- memory ---
@@ -175,10 +175,10 @@ class VectorBuilder(IndexBuilder):
         return result
 
     def _span(self, count: int) -> int:
-        """Number of lanes of the vector by which ``count`` elements are loaded or stored.
+        """Number of lanes of the vector that loads or stores ``count`` elements.
 
-        Half a vector needs no mask if it is full; and a 5x5 convolution with 6 filters, stored at
-        each position, takes 2.4 us with half of 16 lanes and 2.7 us with all of them.
+        A full half vector needs no mask. A 5x5 convolution with 6 filters, stored at each position,
+        takes 2.4 us with 8 of 16 lanes and 2.7 us with all of them.
         """
         half = self.lanes // 2
         return half if 4 <= half >= count else self.lanes
@@ -361,8 +361,10 @@ class VectorBuilder(IndexBuilder):
         return self.b.add(c, self.b.add(self._add_halves(*even), self._add_halves(*odd)))
 
     def _add_dots(self, c: Value, a: Value, b: Value) -> Value:
-        """As :meth:`add_quads`, for NEON. Where its instruction takes signed bytes alone, it gets
-        those of ``a`` less 128, and 128 times the sum of ``b`` is added: 64 twice, as int8.
+        """As :meth:`add_quads`, for NEON.
+
+        An instruction that takes signed bytes only receives ``a`` - 128; then 128 times the sum of
+        ``b`` is added, as two products with 64, because int8 cannot hold 128.
         """
         kind = ir.VectorType(I8, 4 * self.lanes)
         x, w = self.b.bitcast(a, kind), self.b.bitcast(b, kind)

@@ -1,7 +1,7 @@
-"""Indices drawn by the elements of rows: the first element up to which a row has a part of its sum.
+"""Weighted draws: the first index at which a row's prefix sum exceeds a fraction of its total.
 
-A unit of work is a row. Its elements are added once, in steps of 16 whose sums do not wait for each
-other; each draw searches the step, then the element.
+A unit of work is a row. Its elements are added once, in steps of 16 whose sums are independent.
+Each draw searches the step, then the element.
 """
 
 from __future__ import annotations
@@ -17,17 +17,19 @@ from ..llvm.indices import Index
 from ..llvm.types import I64, Value
 from ..spec import KernelSpec
 
-# Of the search among the ends of steps: there are fewer than 2**48.
+# Bounds of the binary search among the ends of steps: a row has fewer than 2**48 steps.
 _FEW: dict[str, Any] = {"most": 48, "by_data": True}
 
 
 @dataclass(frozen=True)
 class DrawSpec(KernelSpec):
-    """Arguments: rows (R, size) of ``dtype``, parts (R, draws), places (R, draws) of int64, scratch
-    memory for the ends of steps (R, steps); then R, size, draws, steps, and the number of halvings
-    that leave one step.
+    """Draws of indices from rows of weights.
 
-    step  number of elements of a step
+    Arguments: rows (R, size) of ``dtype``, fractions of the sum (R, draws), drawn indices (R,
+    draws) of int64, scratch memory for the prefix sums at the ends of steps (R, steps); then R,
+    size, draws, steps, and the number of halvings that reduce all steps to one.
+
+    step  number of elements per step
     """
 
     dtype: str
@@ -37,7 +39,7 @@ class DrawSpec(KernelSpec):
 
 
 def emit_draw(b: LoopBuilder, spec: DrawSpec, args: Arguments) -> None:
-    """The places of all parts."""
+    """Emit the draw of an index for each part."""
     _Draw(b, spec, args).emit()
 
 
@@ -62,7 +64,7 @@ class _Draw:
                 b.b.store(place, b.at(self.places, at, I64), align=8)
 
     def _add_steps(self) -> Value:
-        """Store the ends of all steps; the last one is the sum of the row."""
+        """Store the prefix sums at the ends of all steps; the last one is the sum of the row."""
         b = self.b
         last = b.sub(self.steps, 1)
         with b.loop("step", 0, last, carry=[b.number(0.0)]) as step:
@@ -85,7 +87,7 @@ class _Draw:
         return converted(self.b, value, self.spec.dtype, "float64")
 
     def _found(self, level: Value) -> Value:
-        """The first place up to which the row's sum is above the level; the last one if none is."""
+        """The first index at which the prefix sum exceeds ``level``; the last if none does."""
         b = self.b
         last = b.sub(self.steps, 1)
         with b.loop("half", 0, self.halvings, carry=[b.i64(0), last], **_FEW) as half:

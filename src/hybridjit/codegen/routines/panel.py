@@ -1,8 +1,8 @@
-"""Panels: the first columns of matrices, eliminated with pivots and in place.
+"""In-place LU factorization of panels, the first columns of matrices, with partial pivoting.
 
-A unit of work is a matrix. Each step takes the largest element at or below the diagonal of a column
-as its pivot, exchanges two rows, and subtracts multiples of the pivot's row from the rows below,
-whose factors take the place of the column. Vectors lie along the rows.
+A unit of work is a matrix. Each step selects the element of largest magnitude at or below the
+diagonal of a column as its pivot, exchanges two rows, and subtracts multiples of the pivot's row
+from the rows below; the factors overwrite the column. Rows are processed in vectors.
 """
 
 from __future__ import annotations
@@ -18,14 +18,16 @@ from ..llvm.types import I64, Value
 from ..spec import KernelSpec
 
 _VECTORS = 4
-# Of loops over a panel: they are too short to poll inside.
+# Bounds of loops over a panel, which are too short to poll for interrupts.
 _FEW: dict[str, Any] = {"most": 1 << 11, "by_data": True}
 
 
 @dataclass(frozen=True)
 class PanelSpec(KernelSpec):
-    """Arguments: panels (N, m, w) with w <= m, orders (N, m) of int64, whose elements are exchanged
-    as the rows are; then N, m, w.
+    """Factorization of panels.
+
+    Arguments: panels (N, m, w) with w <= m, orders (N, m) of int64, whose elements are exchanged
+    together with the rows; then N, m, w.
     """
 
     dtype: str
@@ -37,7 +39,7 @@ class PanelSpec(KernelSpec):
 
 
 def emit_panel(b: LoopBuilder, spec: PanelSpec, args: Arguments) -> None:
-    """All steps of all panels."""
+    """Emit the factorization of all panels."""
     _Panel(b, args).emit()
 
 
@@ -63,7 +65,7 @@ class _Panel:
         return self.b.at(self.panel, self.b.mul(row, self.w))
 
     def _found_pivot(self, step: Value) -> Value:
-        """The row of the pivot."""
+        """Find the row of the pivot."""
         b = self.b
         start = [b.number(-1.0), b.i64(step)]
         with b.loop("row", step, self.m, carry=start, **_FEW) as row:
@@ -87,7 +89,7 @@ class _Panel:
         b.b.store(first, two, align=8)
 
     def _divide(self, step: Value) -> None:
-        """The factors of the rows below, 0 for a pivot of 0."""
+        """Divide the column below the pivot by the pivot; the factors are 0 for a pivot of 0."""
         b, zero = self.b, self.b.number(0.0)
         pivot = b.load_scalar(self._row(step), step)
         share = b.b.fdiv(b.number(1.0), pivot)
@@ -97,7 +99,7 @@ class _Panel:
             b.store(b.b.fmul(b.load_scalar(line, step), share), line, step)
 
     def _subtract(self, step: Value) -> None:
-        """Subtract multiples of the pivot's row, in registers, by blocks of columns."""
+        """Subtract multiples of the pivot's row, held in registers, for each block of columns."""
         b = self.b
         after = b.add(step, 1)
         with b.loop("columns", after, self.w, _VECTORS * b.lanes, **_FEW) as columns:

@@ -67,7 +67,7 @@ Way = ConvSpec | DepthwiseSpec | StrassenSpec | WinogradSpec
 
 
 def choose_conv(step: Step, setting: Setting) -> tuple[Call, ...]:
-    """The call of a convolution with its fused operators."""
+    """The kernel calls of a convolution with its fused operators."""
     _, operands = build_program(step, anchored=True)
     x = views_of(step, step.group.anchor.inputs[:1])[0]
     extra = tuple(Address(v) for v in (*views_of(step, operands), *step.writes))
@@ -111,10 +111,10 @@ def calls_of(
 ) -> tuple[Call, ...]:
     """The kernel call of a layer, after the calls that pack weights that are not parameters.
 
-    The second and the third input of the group's anchor are weight and bias. ``of_phase`` turns the
-    packing of an ordinary convolution's weights into the anchor's. ``is_plain`` states that the
-    anchor is an ordinary convolution, whose positions belong to one image and whose columns are
-    adjacent, so that several columns may become filters.
+    The second and the third input of the group's anchor are weight and bias. ``of_phase`` returns
+    the packing of the anchor's weights for that of an ordinary convolution's weights. ``is_plain``
+    states that the anchor is an ordinary convolution, whose positions belong to one image and whose
+    columns are adjacent, so that several columns may become filters.
     """
     weight, *biases = step.group.anchor.inputs[1:]
     layer = with_plain_channels(layer)
@@ -238,15 +238,15 @@ def _without_sizes(layer: Layer) -> Layer:
 
 
 def _as_noted(layer: Layer) -> Layer:
-    """The layer without facts that have no influence on its bits: so more layers are one choice."""
+    """The layer without properties that do not affect its bits, so that layers share choices."""
     layer = replace(layer, program=Program(1))
     are_plain = all(s[4] == 1 and s[3] == layer.oc for s in (*layer.reads, *layer.writes))
     return replace(layer, reads=(), writes=()) if are_plain else layer
 
 
 def _has_one_kernel(noted: Layer, finding: _Finding, setting: Setting) -> bool:
-    """Whether the choice is surely the same at all sizes: the depthwise kernel, or the direct one
-    of few channels, which adds tap by tap, for filters that fill a vector.
+    """Whether the choice is certainly the same for all sizes: the depthwise kernel, or the direct
+    kernel for few channels, which adds tap by tap, with filters that fill a vector.
     """
     target = finding.target
     if noted.has_small_groups(target.lanes):
@@ -259,7 +259,7 @@ def _has_one_kernel(noted: Layer, finding: _Finding, setting: Setting) -> bool:
 def _note_sizes(
     noted: Layer, sizes: Sequence[str], finding: _Finding, setting: Setting, same: Hashable
 ) -> None:
-    """Note that the choice depends on the fields ``sizes`` of a layer as far as its bits do."""
+    """Note that the choice depends on the fields ``sizes`` of a layer if these affect its bits."""
     assert setting.choices is not None
     is_usual = setting.decide is None and finding.winograd is True and finding.is_plain
     windows = Windows.of(noted, finding.target) if is_usual else None
@@ -301,7 +301,7 @@ def _usual_bits(finding: _Finding, layer: Layer) -> tuple[object, ...]:
 
 
 def with_extents(spec: Way, layer: Layer) -> Way:
-    """A spec that was chosen for some sizes of a layer, for all sizes."""
+    """Make a spec that was chosen for some sizes of a layer valid for all of its sizes."""
     if isinstance(spec, (ConvSpec, StrassenSpec)):
         layer = flattened(layer)
     extents = {name: getattr(layer, name) for name in EXTENTS if name in spec.extents}
@@ -321,19 +321,21 @@ def with_extents(spec: Way, layer: Layer) -> Way:
 
 
 def _has_one_width(layer: Layer) -> bool:
-    """Whether all rows of the result have the same width: their tiles are emitted for it."""
+    """Whether all rows of the result have the same width, for which the tiles are emitted."""
     low, high = range_of(layer.out[2])
     return low == high
 
 
 def _of_one_width(layer: Layer) -> dict[str, Any]:
-    """Fields that a kernel needs as constants then."""
+    """Fields that are constants of a kernel whose rows have one width."""
     return {name: (*at[:2], int(at[2])) for name, at in (("inp", layer.inp), ("out", layer.out))}
 
 
 def _pinned(spec: ConvSpec, layer: Layer, inside: Sequence[bool]) -> dict[str, Any]:
-    """Fields that the direct kernel needs as constants. If windows reach over the edge of a row,
-    the order of a sum depends on its tile, except for layers summed by channels.
+    """Fields that the direct kernel needs as constants.
+
+    If windows exceed the edge of a row, the order of a sum depends on its tile, except for layers
+    summed by channels.
     """
     pinned: dict[str, Any] = {"xs": (*layer.xs[:3], int(layer.xs[3]), layer.xs[4])}
     if _has_one_width(layer):
@@ -371,14 +373,14 @@ def _packings(spec: Way, target: Target) -> tuple[Packing, ChannelPacking]:
 
 
 def _of_filters(spec: WinogradSpec, target: Target) -> WinogradPacking:
-    """Groups with full blocks of filters are packed as one group."""
+    """The spec for packing filters: groups with full blocks of filters are packed as one group."""
     groups = spec.groups if spec.oc % (spec.nv * target.lanes) else 1
     lines = () if spec.is_plain else spec.lines
     return WinogradPacking(spec.m, target.lanes, spec.nv, lines, spec.depth[0], groups)
 
 
 def _other_tiles(layer: Layer, candidates: Sequence[Way], target: Target) -> list[Way]:
-    """The same kernels with other tiles, which are used only if measurements prefer them."""
+    """Candidates with other tiles, which are chosen only by measurement."""
     kinds = set(map(type, candidates))
     others: list[Way] = []
     if DepthwiseSpec in kinds:
@@ -396,7 +398,7 @@ def _reason(
     candidates: list[Way],
     setting: Setting,
 ) -> str:
-    """The candidates and their costs in operations; "" if there was no choice."""
+    """The candidates and their costs in operations, as text; "" if there was no choice."""
     if taken != candidates[0]:
         return f"HYBRIDJIT_TUNED has {taken}, instead of {candidates[0]}"
     if len(candidates) == 1:

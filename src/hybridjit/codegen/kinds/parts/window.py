@@ -39,8 +39,8 @@ def inside_of(spec: Windowed) -> tuple[bool, ...]:
 class Windowed(Protocol):
     """A spec whose windows can be enumerated.
 
-    Sizes may be values that the call gives; then ``inside`` states for each axis whether all
-    windows are inside the input.
+    Sizes may be arguments of the call; then ``inside`` states for each axis whether all windows are
+    inside the input.
     """
 
     @property
@@ -92,7 +92,7 @@ class Tile:
 
 
 def tiles_of_row(spec: Windowed, most: int) -> list[Tile]:
-    """The output columns in nearly equal tiles of at most ``most``; the wide ones first."""
+    """Divide the output columns into nearly equal tiles of at most ``most``, wide ones first."""
     columns = spec.out[2]
     count = -(-columns // most)
     small, wide = divmod(columns, count)
@@ -146,10 +146,11 @@ def _first_inside(spec: Windowed, tap: int, width: int) -> int:
 
 
 class GivenRow:
-    """The tiles of a row whose width the call gives: all of ``width`` columns.
+    """The tiles, each of ``width`` columns, of a row whose width is an argument of the call.
 
-    The last one ends at the end of the row, and stores only columns that the one before did not. A
-    row that is too narrow for a tile at each edge is computed column by column, see :attr:`COLUMN`.
+    The last tile ends at the end of the row, and stores only columns that the previous tile does
+    not store. A row that is too narrow for a tile at each edge is computed column by column, see
+    :attr:`COLUMN`.
     """
 
     COLUMN = Tile(0, 1, ())
@@ -166,7 +167,7 @@ class GivenRow:
             b.less(b.sub(first, 1), self.start_of_last),
             b.less(b.sub(self.start_of_last, 1), self.end),
         ]
-        # More windows than the last may exceed the input, and belong to the tile before it.
+        # Windows before the last may exceed the input too; the previous tile contains them.
         self.are_many = -(-max(over) // spec.stride[2]) > 1
         if self.are_many:
             tests.append(b.less(b.sub(b.add(first, width), 1), self.end))
@@ -198,7 +199,7 @@ class GivenRow:
                     emit(self.COLUMN, column.index, 0)
 
     def _emit_middle(self, start: Index, emit: Callable[[Tile, Index, Index], None]) -> None:
-        """A tile with all windows inside; it begins before its column if necessary."""
+        """Emit a tile with all windows inside; it begins before its column if necessary."""
         b, tile = self.b, middle_tile(self.spec, self.width)
         if not self.are_many:
             emit(tile, start, 0)
@@ -226,7 +227,7 @@ class GivenRow:
 @dataclass(frozen=True)
 class Position:
     """An input of a line, relative to the tile's first tap, and the pairs (column, tap) that use
-    it. ``inside`` is whether it exists, unless this is known at compile time.
+    it. ``inside`` is a run-time test that the input exists; None if this is known when compiling.
     """
 
     offset: int
@@ -235,7 +236,7 @@ class Position:
     inside: Value | None = None
 
     def at(self, b: LoopBuilder, step: Index) -> Index:
-        """Its offset, for inputs ``step`` apart; that of the first input if it does not exist."""
+        """Offset for inputs at a distance of ``step``; the first input's if it does not exist."""
         if self.inside is None:
             return b.mul(self.offset, step)
         place = b.b.select(self.inside, b.i64(self.offset), b.i64(b.sub(0, self.left)))
