@@ -1,10 +1,10 @@
-"""Narrow: op(x) -> op(round(x)): operands of products are stored in bfloat16 at that precision.
+"""Lower bfloat16: op(x) -> op(round(x)): at this precision, operands of products are bfloat16.
 
 Dense layers, convolutions and products of activations multiply 16-bit operands and accumulate in
-float32. An operand of one of them is rounded by its producer, once for all readers, and so are the
-operands of other convolutions and of pooling. Graph inputs and outputs keep float32; a rounded copy
-serves the products. Weights are rounded at bind time. Steps of recurrent layers round the state
-that they multiply, and return it in float32. All other operators compute in float32, and widen
+float32. The producer of such an operand rounds it, once for all readers; the operands of other
+convolutions and of pooling are rounded in the same way. Graph inputs and outputs remain float32;
+products read a rounded copy. Weights are rounded at bind time. Steps of recurrent layers round the
+state that they multiply and return it in float32. All other operators compute in float32, and widen
 16-bit operands as they load them.
 """
 
@@ -33,7 +33,7 @@ _MOVES = (RESHAPE_TO, TRANSPOSE, SLICE, BROADCAST_TO)
 
 
 def lower_bfloat16(graph: Graph, fired: list[str] | None = None) -> Graph:
-    """The graph with bfloat16 operands of products, if that is its precision."""
+    """The graph with bfloat16 operands of products, if its precision is bfloat16."""
     if graph.purpose.precision != "bfloat16":
         return graph
     products = {value for value in graph.values if _is_product(value, graph, _PRODUCTS)}
@@ -43,7 +43,7 @@ def lower_bfloat16(graph: Graph, fired: list[str] | None = None) -> Graph:
 
 
 def lower_bfloat16_trained(graph: Graph, fired: list[str] | None = None) -> Graph:
-    """As :func:`narrow`, for forward and backward together: gradients are 16-bit products as well.
+    """As :func:`lower_bfloat16`, for a joint graph: products of gradients are rounded as well.
 
     The input and the result of max pooling are not rounded: the gradient goes to the first element
     that equals the maximum.
@@ -98,7 +98,7 @@ class _Narrowing:
                 self._stored.add(value)
 
     def change(self, value: Value, match: Match) -> tuple[str, Replacement]:
-        """The replacement of a value whose operands are changed already."""
+        """The replacement of a value whose operands have already been replaced."""
         title, new = "", value
         if _is_recurrent(value, match):
             title, new = "h w, step by step  =>  rounded(h) rounded(w)", self._steps(value)

@@ -2,10 +2,10 @@
 
     conv((x - z) s, w t) + b  =>  float(integer_conv(x - z, w)) * (s t) + b
 
-Movement and padding with 0 act on bytes in place of dequantized values. Kernels multiply uint8
-without a zero point by int8: signed bytes are stored 128 higher, a zero point z is subtracted from
-the bias, as z times the sum of each filter, and pads the data. In groups of few channels float32
-adds the same integers.
+Movement and padding with 0 are applied to bytes instead of dequantized values. Kernels multiply
+uint8 without a zero point by int8: 128 is added to signed bytes; the product of the zero point and
+the sum of each filter is subtracted from the bias, and the data are padded with the zero point. For
+groups of few channels, the same integers are added in float32.
 """
 
 from __future__ import annotations
@@ -61,11 +61,11 @@ _ADD, _MULTIPLY = lookup("broadcast_add"), lookup("broadcast_mul")
 
 
 def lower_integers(graph: Graph, fired: list[str] | None = None) -> Graph:
-    """The graph with products of bytes where operands of products are dequantized bytes."""
+    """Replace products of dequantized bytes by products of bytes."""
     if not any(value.op in _OF_BYTES for value in graph.values):
         return graph
     after = rewrite(graph, _RULES, fired)
-    if after is not graph:  # several products may move the same bytes
+    if after is not graph:  # several products may apply the same movement to the same bytes
         after = uniquely_named(share_equal(after))
     after = _one_reader_each(with_tables(after, fired))
     after = rewrite(after, (implied_limits,), fired)
@@ -184,7 +184,7 @@ def convolved_bytes(value: Value, match: Match) -> Replacement:
 
 
 def _floating_sums(g: ValueBuilder, value: Value) -> Use:
-    """The sums in float32, of integers, which it adds exactly."""
+    """The sums of integers in float32, which represents them exactly."""
     data, weight = (use.value for use in value.inputs[:2])
     levels = g.op(FROM_BYTES, *data.inputs, at="levels", scale=1.0, zero=data.attrs["zero"])
     filters = g.op(CAST, weight.inputs[0], at="filters", dtype=FLOAT32)
@@ -201,7 +201,7 @@ def multiplied_bytes(value: Value, match: Match) -> Replacement:
 
 
 def _multiplies_bytes(value: Value, match: Match) -> bool:
-    """Whether data are dequantized bytes, and the weight is one with a scale for each filter."""
+    """Whether the data are dequantized bytes, and the weight has one scale per filter."""
     data, weight = (use.value for use in value.inputs[:2])
     if data.op is not FROM_BYTES or weight.op is not WEIGHT_FROM_BYTES:
         return False
@@ -213,7 +213,7 @@ def _multiplies_bytes(value: Value, match: Match) -> bool:
 
 
 def _scaled(g: ValueBuilder, value: Value, sums: Use) -> Use:
-    """float32 of int32 sums times both scales, and the bias."""
+    """int32 sums in float32, times both scales, plus the bias."""
     data, weight = (use.value for use in value.inputs[:2])
     ones = (1,) * (value.type.ndim - 1)
     scale = g.op(_MUL_SCALAR, weight.inputs[1], at="scale", scalar=_single(data.attrs["scale"]))
@@ -256,7 +256,7 @@ def _is_plain(value: Value) -> bool:
 def _plain_convolution(
     g: ValueBuilder, data: Use, weight: Use, bias: tuple[Use, ...], attrs: Attrs
 ) -> Use:
-    """Pad with the zero point, if it is not 0, and move it into the bias."""
+    """Pad with the zero point, if it is not 0, and subtract its products from the bias."""
     data, zero, changed = _unsigned(g, data, attrs)
     pad = changed["pad"]
     if zero and any(pad):
@@ -294,7 +294,7 @@ def _with_bias(
 def _unsigned(g: ValueBuilder, data: Use, attrs: Attrs) -> tuple[Use, int, dict[str, Any]]:
     """The data as uint8, their zero point, and a copy of the attributes.
 
-    Bytes that a quantization makes are made 128 higher; others are moved.
+    A quantization that computes the bytes adds the 128; to other bytes it is added separately.
     """
     zero: int = attrs["zero"]
     if data.type.dtype != INT8:
@@ -322,7 +322,7 @@ _OF_BYTES = (FROM_BYTES, INTEGER_CONVOLUTION, INTEGER_DENSE, WEIGHT_FROM_NIBBLES
 
 
 def _one_reader_each(graph: Graph) -> Graph:
-    """Dequantize bytes for each reader, whose kernel then does it as it loads them."""
+    """Give each reader its own dequantization, which its kernel applies as it loads the bytes."""
     copies = 0
 
     def change(value: Value, match: Match) -> tuple[str, Replacement]:

@@ -1,15 +1,15 @@
 """Sample rows: find which rows of a dense layer certainly belong to one sample of the batch.
 
-Input: a graph whose views are as they were written. Output: the graph with the rows of one sample,
-for each dense layer for which they are known.
+Input: a graph with unmerged views. Output: the graph with the rows of one sample, for each dense
+layer for which they are known.
 
-Operators do not state which axis is the batch, but samples are independent along it. So an axis
-along which a sum, a softmax, a norm or a product runs anywhere in the graph is not the batch, and
-rows along it, or along a part of it, belong to one sample: the positions of a sequence before
-attention, the windows of an image, or the steps of a recurrent layer. In the latter the batch is
-the inner axis: the rows of a sample are as far apart as there are samples.
+Operators do not state which axis is the batch, but samples are independent along it. Therefore, an
+axis along which a sum, a softmax, a norm or a product runs anywhere in the graph is not the batch,
+and rows along it, or along a part of it, belong to one sample: the positions of a sequence before
+attention, the windows of an image, or the steps of a recurrent layer. In a recurrent layer, the
+batch is the inner axis: the distance between rows of a sample is the number of samples.
 
-An axis is followed through the graph as digits: parts of an axis of an operand, or of an axis that
+An axis is tracked through the graph as digits: parts of an axis of an operand, or of an axis that
 an operator introduces, with a stride of ``inner``. Reshapes split and join digits, transposes move
 them, and pointwise operators unite digits of their operands. An axis of size 1 has a digit as well,
 so that a batch of one sample is found wherever a larger one is; for this reason the pass runs
@@ -35,7 +35,7 @@ from ...ops.tensor.primitives import BROADCAST_TO, RESHAPE_TO, SLICE, TRANSPOSE,
 
 @dataclass(frozen=True)
 class Digit:
-    """``size`` indices, ``inner`` apart, of the axis with this number."""
+    """``size`` indices, at a distance of ``inner``, of the axis with this number."""
 
     axis: int
     inner: int

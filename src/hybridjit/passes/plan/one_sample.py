@@ -1,12 +1,12 @@
-"""The graph of one sample, from that of a batch whose size the program wrote out.
+"""The graph of one sample, from the graph of a batch whose size is a constant of the program.
 
 Input: the graph of a batch, whose inputs begin with the batch axis. Output: the same values for one
-sample; None where values mix samples, or where an axis has those of a sample apart from each other.
+sample; None where values mix samples, or where a sample's indices of an axis are not adjacent.
 
-The batch is followed through the graph as the outer part of one axis of each value: dense layers on
-sequences have the rows of one sample after the other, products of attention all heads of a sample.
-Parameters serve all samples. One that has the batch axis itself must repeat one sample's values, as
-its bind graph shows.
+The batch is tracked through the graph as the outer part of one axis of each value: in dense layers
+on sequences, the rows of a sample are adjacent, in products of attention the heads of a sample. All
+samples share the parameters. A parameter that has the batch axis must repeat the values of one
+sample; its bind graph determines whether it does.
 """
 
 from __future__ import annotations
@@ -35,22 +35,22 @@ from .sample_axes import MixedError, SampleAxes, require
 
 
 def graph_of_sample(graph: Graph) -> Graph | None:
-    """The graph of the first sample, without groups; None where there is none."""
+    """The graph of the first sample, without groups; None if it cannot be derived."""
     sizes = (n for value in graph.values for t in value.types for n in t.dims)
     batches = {value.shape[0] if value.shape else 0 for value in graph.inputs}
     if any(isinstance(n, Size) for n in sizes) or len(batches) != 1 or max(batches) < 2:
         return None
     try:
         return _Sampler(graph, *batches).graph()
-    except (MixedError, MXNetError):  # a rule refuses a shape: it is for this batch alone
+    except (MixedError, MXNetError):  # a rule rejects a shape, which is valid for this batch only
         return None
 
 
 class _Sampler(SampleAxes):
     """The values of one sample.
 
-    new     the same values for one sample
-    parts   for each parameter that has the batch axis, that axis and the parameter of one sample
+    new     values of one sample, by value of the batch
+    parts   batch axis and parameter of one sample, for each parameter that has the batch axis
     """
 
     def __init__(self, graph: Graph, batch: int) -> None:
@@ -113,7 +113,7 @@ class _Sampler(SampleAxes):
     # --- parameters with the batch axis ---
 
     def take_part(self, use: Use, axis: int) -> None:
-        """Replace a parameter by that of one sample if it repeats one."""
+        """Replace a parameter that repeats the values of one sample by these values."""
         known = self._parts.get(use.value)
         if known is None:
             sizes = self._sizes_of_one(use.type.dims, axis)
@@ -144,7 +144,7 @@ class _Sampler(SampleAxes):
         return axis, {"end": (*end[:axis], None, *end[axis + 1 :])}
 
     def _reshaped(self, value: Value) -> _Found:
-        """The elements before the batch stay the same, and those of a sample adjacent."""
+        """A reshape that preserves the elements before the batch, and keeps a sample's adjacent."""
         axis, sizes = self.of_first(value), value.inputs[0].type.dims
         before = product(sizes[:axis])
         for place, size in enumerate(value.shape):
