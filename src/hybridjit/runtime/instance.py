@@ -77,7 +77,7 @@ class Code(Protocol):
 
 
 class Prepared(Protocol):
-    """An executable, as its instances, its checks and its timed runs use it."""
+    """Interface of an executable for its instances, checks and timed runs."""
 
     code: Code
     tables: Tables
@@ -128,7 +128,7 @@ class Instance:
         INSTANCES.add(self)  # last: other threads read the instances in the set
 
     def _take(self, workspace: Workspace) -> None:
-        """Take memory, and the addresses of its parts."""
+        """Use the memory of a workspace; store the addresses of its parts."""
         self.threads, self.room = workspace.threads, workspace.room
         self.arena, self.scratch = workspace.arena, workspace.scratch
         self.flag = ctypes.c_int64(0)
@@ -140,7 +140,7 @@ class Instance:
         }
 
     def _addressed(self, binding: Binding, bases: Bases, code: Code) -> np.ndarray:
-        """The addresses of the bases, counted from 1, with these parameters, which are kept."""
+        """Addresses of the bases, counted from 1; keeps the parameters of ``binding`` alive."""
         packed = binding.addresses(bases, code.image.packed)
         self.binding = binding
         addresses: np.ndarray = packed.numbers.copy()

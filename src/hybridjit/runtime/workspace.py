@@ -50,7 +50,7 @@ class Room:
         return self.arena + self.scratch + self.shared
 
     def holds(self, other: Room) -> bool:
-        """Whether it is sufficient for another one."""
+        """Whether this room is sufficient for a call that needs ``other``."""
         return (
             self.arena >= other.arena
             and self.scratch >= other.scratch
@@ -59,8 +59,8 @@ class Room:
 
 
 class Workspace:
-    """An arena and scratch for up to ``threads`` threads; and the instances that use them, by their
-    executables.
+    """An arena and scratch for up to ``threads`` threads, with the instances that use them by
+    executable.
     """
 
     __slots__ = ("arena", "scratch", "room", "threads", "shared_at", "instances")

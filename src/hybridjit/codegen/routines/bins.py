@@ -1,6 +1,6 @@
 """Bins of regions on whole pixels: means and maxima, and their gradients.
 
-A unit of work is a region. Which cells a bin has is in tables of the reference.
+A unit of work is a region. Tables computed by the reference contain the cells of each bin.
 """
 
 from __future__ import annotations
@@ -14,18 +14,20 @@ from ..llvm.builder import LoopBuilder
 from ..llvm.types import I64, Value
 from ..spec import KernelSpec
 
-# Of the loops over a bin's cells: they are too short to poll inside.
+# Bounds of the loops over the cells of a bin, which are too short to poll in.
 _FEW: dict[str, Any] = {"most": 1 << 11, "by_data": True}
 
 
 @dataclass(frozen=True)
 class BinsSpec(KernelSpec):
-    """Arguments: data (N, C * groups^2, H, W), bins (R, C, ph, pw), gradients like the data, images
-    (R), rows (R, ph, 2), columns (R, pw, 2); then R, C, H, W, ph, pw, groups.
+    """Pooling of regions into bins.
+
+    Arguments: data (N, C * groups^2, H, W), bins (R, C, ph, pw), gradients like the data, images of
+    regions (R), rows of bins (R, ph, 2), columns (R, pw, 2); then R, C, H, W, ph, pw, groups.
 
     how  ``mean`` and ``max`` write the bins; ``mean_back`` and ``max_back`` read them and add to
          the gradients: a mean's to all cells, a maximum's to the first of the largest
-    Bins without cells, and regions of no image, are passed over.
+    Bins without cells and regions without an image are skipped.
     """
 
     how: str
@@ -38,7 +40,7 @@ class BinsSpec(KernelSpec):
 
 
 def emit_bins(b: LoopBuilder, spec: BinsSpec, args: Arguments) -> None:
-    """All bins of all regions."""
+    """Emit all bins of all regions."""
     _Bins(b, spec, args).emit()
 
 
@@ -75,7 +77,7 @@ class _Bins:
         return b.load_scalar(table, first, I64), b.load_scalar(table, b.add(first, 1), I64)
 
     def _plane(self, image: Value, channel: Value, i: Value, j: Value) -> Value:
-        """Where the cells begin: in the channel of the bin's group."""
+        """Index of the first cell of the plane that the bin's group reads."""
         b = self.b
         own = b.add(b.mul(image, self.channels), channel)
         for place, count in ((i, self.ph), (j, self.pw)):
@@ -124,7 +126,7 @@ class _Bins:
     def _largest(
         self, plane: Value, rows: tuple[Value, Value], columns: tuple[Value, Value]
     ) -> tuple[Value, Value]:
-        """The first of the largest numbers, and its cell; NaN is the largest."""
+        """The first maximum and its cell; NaN counts as the maximum."""
         b = self.b
         start = self._cell(plane, rows[0], columns[0])
         first = [b.load_scalar(self.data, start), start]

@@ -1,8 +1,8 @@
-"""Elimination with pivots: inverses of square matrices in place, or the pivots alone.
+"""Gauss-Jordan elimination with partial pivoting: in-place inverses, or the pivots only.
 
-A unit of work is a matrix. Each step takes the largest element at or below the diagonal of a column
-as its pivot, exchanges two rows, and subtracts multiples of the pivot's row from the others.
-Vectors lie along the rows.
+A unit of work is a square matrix. Each step selects the element of largest magnitude at or below
+the diagonal of a column as its pivot, exchanges two rows, and subtracts multiples of the pivot's
+row from the other rows. Rows are processed in vectors.
 """
 
 from __future__ import annotations
@@ -18,16 +18,19 @@ from ..llvm.types import I64, Value
 from ..spec import KernelSpec
 
 _VECTORS = 2
-# Of loops over a matrix: they are too short to poll inside.
+# Bounds of loops over a matrix, which are too short to poll in.
 _FEW: dict[str, Any] = {"most": 1 << 11, "by_data": True}
 
 
 @dataclass(frozen=True)
 class EliminateSpec(KernelSpec):
-    """Arguments: matrices (N, n, n), pivots (N, n), negative ones where rows were exchanged,
-    scratch memory (N, n), the pivots' rows (N, n) of int64; then N, n.
+    """Elimination of matrices.
 
-    how  ``inverse``: the matrices become their inverses; ``pivots``: they become anything
+    Arguments: matrices (N, n, n), pivots (N, n), negated where rows were exchanged, scratch memory
+    (N, n), the pivots' rows (N, n) of int64; then N, n.
+
+    how  ``inverse``: the matrices are replaced by their inverses; ``pivots``: their contents are
+         undefined afterwards
     """
 
     how: str
@@ -36,7 +39,7 @@ class EliminateSpec(KernelSpec):
 
 
 def emit_eliminate(b: LoopBuilder, spec: EliminateSpec, args: Arguments) -> None:
-    """All steps of all matrices."""
+    """Emit the elimination of all matrices."""
     _Elimination(b, spec, args).emit()
 
 
@@ -69,7 +72,7 @@ class _Elimination:
         return self.b.add(self.b.mul(row, self.n), column)
 
     def _found_pivot(self, step: Value) -> Value:
-        """The row of the pivot. The column moves to the factors; an inverse has zeros there."""
+        """Find the row of the pivot; move the column to the factors, zeros remain in an inverse."""
         b = self.b
         first = 0 if self.is_inverse else step
         start = [b.number(-1.0), b.i64(step)]
@@ -86,7 +89,7 @@ class _Elimination:
         return row.results[1]
 
     def _taken(self, step: Value, place: Value) -> Value:
-        """One over the pivot, 0 for 0, after the factors were exchanged like their rows."""
+        """Store the pivot and its row, exchange two factors; return 1 / pivot, or 0 for 0."""
         b, zero = self.b, self.b.number(0.0)
         pivot = b.load_scalar(self.own_factors, place)
         b.store(b.load_scalar(self.own_factors, step), self.own_factors, place)
@@ -100,7 +103,7 @@ class _Elimination:
         return b.b.select(b.b.fcmp_ordered("==", pivot, zero), zero, share)
 
     def _eliminate(self, step: Value, place: Value, share: Value) -> None:
-        """Exchange the two rows and subtract, by blocks of columns."""
+        """Exchange the two rows and subtract, for each block of columns."""
         b, n = self.b, self.n
         first = 0 if self.is_inverse else b.add(step, 1)
         with b.loop("columns", first, n, _VECTORS * b.lanes, **_FEW) as columns:
@@ -120,7 +123,7 @@ class _Elimination:
     def _subtract(
         self, row: Value, top: list[Value], block: list[tuple[Value, Value]], share: Value
     ) -> None:
-        """Subtract a multiple of the pivot's row, in registers, from another row."""
+        """Subtract a multiple of the pivot's row, held in registers, from another row."""
         b = self.b
         line = b.at(self.matrix, b.mul(row, self.n))
         factor = b.b.fneg(b.load_scalar(self.own_factors, row))

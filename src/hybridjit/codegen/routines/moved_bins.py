@@ -1,6 +1,6 @@
-"""Bins of regions that move by offsets: means of bilinear samples, and their gradients.
+"""Bins of regions displaced by offsets: means of bilinear samples, and their gradients.
 
-A unit of work is a region. The cells that samples lie between are in tables of the reference.
+A unit of work is a region. Tables computed by the reference contain the cells around each sample.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ..llvm.indices import Index
 from ..llvm.types import I64, Value
 from ..spec import KernelSpec
 
-# Of the loops over a bin's samples: they are too short to poll inside.
+# Bounds of the loops over the samples of a bin, which are too short to poll in.
 _FEW: dict[str, Any] = {"most": 1 << 11, "by_data": True}
 
 
@@ -43,7 +43,7 @@ class MovedBinsSpec(KernelSpec):
 
 
 def emit_moved_bins(b: LoopBuilder, spec: MovedBinsSpec, args: Arguments) -> None:
-    """All bins of all regions."""
+    """Emit all bins of all regions."""
     _MovedBins(b, spec, args).emit()
 
 
@@ -97,7 +97,7 @@ class _MovedBins:
     def _emit_sample(
         self, own: Index, target: Index, origin: Index, places: Sequence[Index], share: Value
     ) -> None:
-        """The four corners of a sample."""
+        """Emit the four corners of a sample."""
         b, one = self.b, self.b.number(1)
         parts = [b.load_scalar(table, place) for table, place in zip(self.shares, places)]
         for corner in range(4):

@@ -18,7 +18,7 @@ from ..llvm.types import I64, Value
 from ..spec import KernelSpec
 
 _VECTORS = 4
-# Bounds of loops over a panel, which are too short to poll for interrupts.
+# Bounds of loops over a panel, which are too short to poll in.
 _FEW: dict[str, Any] = {"most": 1 << 11, "by_data": True}
 
 

@@ -1,4 +1,4 @@
-"""The first few elements of each of many long rows, and their indices."""
+"""Selection of the first few elements, and of their indices, from many long rows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..spec import KernelSpec
 
 @dataclass(frozen=True)
 class SelectSpec(KernelSpec):
-    """The first ``most`` elements of rows; arguments: x, y, places; then rows, count."""
+    """The first ``most`` elements of rows. Arguments: x, y, places; then rows, count."""
 
     most: int
     ascending: bool

@@ -1,7 +1,7 @@
-"""Systems of equations with lower triangles, solved row by row in place.
+"""Lower triangular systems of equations, solved in place by forward substitution.
 
-A unit of work is a matrix; vectors lie along the columns of the right side, several at a time where
-there are as many, so that their sums do not wait for each other.
+A unit of work is a matrix. Vectors contain adjacent columns of the right-hand side. Several vectors
+are computed together where there are enough columns, because their sums are independent.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from ..llvm.indices import Index
 from ..llvm.types import Value
 from ..spec import KernelSpec
 
-# Of the loop over the columns of a triangle: it is too short to poll inside.
+# Bounds of the loop over the columns of a triangle, which is too short to poll in.
 _FEW: dict[str, Any] = {"most": 1 << 11, "by_data": True}
 
 
 @dataclass(frozen=True)
 class TrsmSpec(KernelSpec):
-    """X with T X = B; arguments: triangles (N, n, n), B (N, n, m), which becomes X; N, n, m.
+    """Solution X of T X = B. Arguments: triangles (N, n, n), B (N, n, m), replaced by X; N, n, m.
 
     vectors  number of vectors that are computed together; one holds at least two columns
     """
@@ -37,7 +37,7 @@ class TrsmSpec(KernelSpec):
 
 
 def emit_trsm(b: LoopBuilder, spec: TrsmSpec, args: Arguments) -> None:
-    """X in place of B."""
+    """Emit the replacement of B by X."""
     triangles, sides = args.pointer("triangles"), args.pointer("sides")
     batch, n, m = (args.integer(name) for name in ("batch", "n", "m"))
     with b.each_unit(batch, args.share, args.shares) as unit:

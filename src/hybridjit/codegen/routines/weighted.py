@@ -1,6 +1,6 @@
 """Sums of weighted cells of images: bilinear samples of the bins of regions.
 
-A unit of work is a region. The cells that samples lie between are in tables of the reference.
+A unit of work is a region. Tables computed by the reference contain the cells around each sample.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ..llvm.builder import LoopBuilder
 from ..llvm.types import I64
 from ..spec import KernelSpec
 
-# Of the loop over a bin's samples: it is too short to poll inside.
+# Bounds of the loop over the samples of a bin, which is too short to poll in.
 _FEW: dict[str, Any] = {"most": 1 << 11, "by_data": True}
 
 
@@ -34,7 +34,7 @@ class WeightedSpec(KernelSpec):
 
 
 def emit_weighted(b: LoopBuilder, spec: WeightedSpec, args: Arguments) -> None:
-    """All bins of all regions: the sum of each bin's samples, one after the other."""
+    """Emit all bins of all regions: the sum of the samples of each bin, added in order."""
     images, bins = args.pointer("images"), args.pointer("bins")
     images_of, starts, cells = (args.pointer(n, "int64") for n in ("images_of", "starts", "cells"))
     weights = args.pointer("weights")

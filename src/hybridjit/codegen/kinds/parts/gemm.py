@@ -1,4 +1,4 @@
-"""The micro-kernel: a tile of the result in registers, one row of B and one value of A at a time.
+"""The micro-kernel: updates a tile of results in registers, by one row of B and one value of A.
 
 Rows of A are addresses ``x + m * row_step``, so a convolution's implicit column matrix, a dense
 layer's data and Winograd's transformed tiles all serve as A. B is packed [k][nv * lanes].
@@ -50,10 +50,10 @@ class NextTile:
     """The operands of the following code, of ``rows`` rows, prefetched row by row in ``steps`` of
     k.
 
-    They belong to the next tile's program, or to code after this tile's sums. They are loaded from
-    memory while products are summed. Prefetched all at once they exceed the fill buffers: 8 images
-    of 56x56, 64 to 256 channels, the sum of two operands, take 7.6 ms without prefetch, 7.1 all at
-    once, and 5.0 row by row.
+    They belong to the program of the next tile, or to code after the sums of this tile, and are
+    loaded from memory while products are summed. Prefetching all of them at once exceeds the fill
+    buffers: 8 images of 56x56, 64 to 256 channels, with a sum of two operands, take 7.6 ms without
+    prefetch, 7.1 ms with prefetch at once, and 5.0 ms row by row.
     """
 
     operands: tuple[Operand, ...]
@@ -72,7 +72,7 @@ class NextTile:
 
 @dataclass(frozen=True)
 class Ahead:
-    """The next weights: the address of a tile's part of them, and lines to prefetch per round.
+    """Prefetch of the next weights: the address of a tile's part, and cache lines per round.
 
     A block of weights serves several tiles. Each tile prefetches a part of the next block while it
     computes, so that the first tile on that block does not wait for memory. ``level`` is the cache
@@ -86,14 +86,14 @@ class Ahead:
 
     @staticmethod
     def lines_for(nbytes: int, unroll: int, tiles: int, least: int = 2) -> int:
-        """Lines per round with which ``tiles`` tiles prefetch a whole block of rows of ``nbytes``.
+        """Cache lines per round for ``tiles`` tiles to prefetch a block with rows of ``nbytes``.
 
         0 for fewer than ``least`` tiles.
         """
         return -(-nbytes * unroll // (LINE_BYTES * tiles)) if tiles >= least else 0
 
     def after(self, b: LoopBuilder, k: Index, unroll: int) -> Ahead:
-        """The rest of it after ``k`` steps."""
+        """The remaining prefetch after ``k`` steps."""
         tile = self.tile and replace(self.tile, first=b.add(self.tile.first, k))
         pointer = b.at(self.pointer, b.mul(k, self.per_step(b, unroll)))
         return replace(self, pointer=pointer, tile=tile)
@@ -117,9 +117,9 @@ class Ahead:
 LONGEST = 512
 # Maximum products of a plain sum; longer ones are sums of partial sums.
 MOST_GIVEN = 4 * LONGEST
-# A typical number of products, if the call gives it for a network's layers.
+# Typical number of products of a network's layer, if the number is an argument.
 _USUAL_GIVEN = 256
-# Approximate number of partial sums if the call gives the length.
+# Approximate number of partial sums if the length is an argument.
 _MOST_PARTS = 64
 
 
@@ -158,7 +158,7 @@ def steps_of_sum(b: LoopBuilder, size: Index) -> Index: ...
 def steps_of_sum(b: LoopBuilder, size: Index) -> Index:
     """Steps of k in a sum of ``size`` products; the last word may be partly empty.
 
-    A number that the call gives is one of single elements.
+    A size that is an argument counts single elements.
     """
     return -(-size // b.target.element.together) if isinstance(size, int) else size
 
@@ -174,8 +174,8 @@ def tiles_of(
     """The number of tiles of at most ``most`` rows, and a function for a tile's first row and
     height.
 
-    Heights differ by at most one: a tile of few rows has few sums, each of which would wait for its
-    previous addition.
+    Heights differ by at most one: a tile of few rows has few sums, so that each addition would wait
+    for the previous one.
     """
     tiles = b.max(b.quotient_up(rows, most), 1)
     height, taller = b.divmod(rows, tiles)
@@ -203,8 +203,8 @@ def ending_in_half(
 def _in_half(b: LoopBuilder, x: Value, at: Index, value: Value) -> Value:
     """x[at] in half as many lanes; ``value`` has it in all lanes.
 
-    It is loaded again, as a word: for loads of both, LLVM emits a single broadcast from memory, but
-    two from a register if the second is the first one's half.
+    The value is loaded again, as a word: LLVM then merges both loads into one broadcast from
+    memory; if the second vector were half of the first, it would emit two from a register.
     """
     lanes = b.lanes // 2
     if b.element_at(x) != F32:
@@ -226,9 +226,9 @@ def rank_one(
 ) -> list[Value]:
     """acc[m, v] += x[m * row_step + offset] * w[k, v] for the rows m in ``reach``.
 
-    Words of several elements multiply as many adjacent elements of x. If a half vector came last,
-    LLVM would keep its sums in the value's register, and spill. ``x`` may be the addresses of all
-    rows.
+    Words of several elements are multiplied by as many adjacent elements of x. A half vector
+    is multiplied first; otherwise LLVM keeps its sums in the value's register, and spills. ``x``
+    may be the addresses of all rows.
     """
     if reach[0] == reach[1]:
         return list(accs)
@@ -274,9 +274,9 @@ def multiply(
 ) -> list[Value]:
     """acc[m, v] += sum over k < size of x[m, k] * w[k, v], ``unroll`` steps of k per round.
 
-    A size that the call gives excludes pairs; ``is_long`` says whether it is more than
-    :data:`MOST_GIVEN`, and ``is_whole`` whether it is less and full rounds, of rows whose distance
-    is given as well. A row of w has ``pitch`` vectors, or 0 for ``nv``.
+    A size that is an argument excludes pairs. ``is_long`` states that it exceeds
+    :data:`MOST_GIVEN`; ``is_whole`` that it does not, that it is a multiple of ``unroll``, and that
+    the distance of rows is an argument too. A row of w has ``pitch`` vectors, or ``nv`` if it is 0.
     """
     sums = _Sums(b, unroll, rows, nv, reach, pitch or nv)
     if not isinstance(size, int):
@@ -311,7 +311,7 @@ class _Sums:
     def changing(self) -> slice:
         """The sums of the rows in ``reach``.
 
-        Loops carry these alone: others would be copied in registers in each round.
+        Loops carry only these, because the others would be copied between registers per round.
         """
         return slice(self.reach[0] * self.nv, self.reach[1] * self.nv)
 
@@ -355,7 +355,7 @@ class _Sums:
         return self.steps(x, w, range(whole, size), self.replaced(accs, loop.results))
 
     def of_given(self, x: Value, w: Value, size: Value, accs: Sequence[Value]) -> list[Value]:
-        """The same sum, in the same order, for a number of products that the call gives."""
+        """The same sum, in the same order, for a number of products that is an argument."""
         b, unroll = self.b, self.unroll
         whole = b.mul(b.b.udiv(size, b.i64(unroll)), unroll)
         done = list(accs)
@@ -371,8 +371,8 @@ class _Sums:
     def of_rounds(
         self, x: Value, w: Value, size: Value, accs: Sequence[Value], ahead: Ahead | None
     ) -> list[Value]:
-        """The sum of :meth:`of` for a number of full rounds, and a distance of rows, that the call
-        gives.
+        """The sum of :meth:`of` for a number of full rounds and a distance of rows that are
+        arguments.
         """
         b, unroll, step = self.b, self.unroll, self.rows.row_step
         assert not isinstance(step, int), "constant distances need no bases"
@@ -403,7 +403,7 @@ class _Sums:
         return self.replaced(accs, totals)
 
     def of_given_parts(self, x: Value, w: Value, size: Value, accs: Sequence[Value]) -> list[Value]:
-        """As :meth:`of_parts`, for a number of products given by the call."""
+        """As :meth:`of_parts`, for a number of products that is an argument."""
         b, carry = self.b, accs[self.changing]
         whole = b.mul(b.b.udiv(size, b.i64(LONGEST)), LONGEST)
         with b.loop("part", 0, whole, LONGEST, carry=carry, most=_MOST_PARTS) as loop:

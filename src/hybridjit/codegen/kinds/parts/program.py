@@ -110,10 +110,11 @@ class Part:
 def store_parts(
     b: LoopBuilder, program: Program, parts: Sequence[Part], in_order: bool = True
 ) -> None:
-    """As :func:`store_epilogue` for each of the parts; bytes of four of them in one vector.
+    """As :func:`store_epilogue` for each part; bytes of four parts are stored as one vector.
 
-    Four vectors of bytes of a part each take eight instructions and four stores, together four and
-    one. Without ``in_order`` words of four adjacent parts are in the order of ``packed``.
+    Bytes of four parts take eight instructions and four stores if stored separately, four and one
+    if stored together. Without ``in_order``, words of four adjacent parts are in the order of
+    ``packed``.
     """
     are_full = all(part.lanes == b.lanes for part in parts)
     are_adjacent = all(place[2] == 1 for part in parts for place in part.writes)
@@ -127,9 +128,7 @@ def store_parts(
 
 
 def packed_values(b: LoopBuilder, program: Program) -> tuple[int, ...]:
-    """The stored values that are bytes of floats which no instruction reads; () if others are
-    stored.
-    """
+    """The stored values, if all of them are bytes of floats that no instruction reads; else ()."""
     read = {arg for instr in program.instrs for arg in instr.args}
     made = {
         program.inputs + at
@@ -156,7 +155,7 @@ def _store_together(
 
 
 def _store_runs(b: LoopBuilder, made: Value, places: Sequence[Address]) -> None:
-    """Store the quarters of a vector, halves and wholes at once where they are adjacent."""
+    """Store the quarters of a vector; adjacent quarters are stored together."""
     first = 0
     while first < len(places):
         count = TOGETHER // 2 if first % TOGETHER else TOGETHER
@@ -187,8 +186,10 @@ def at_column(
     strides: Sequence[Sequence[Index]],
     column: Index,
 ) -> list[Value]:
-    """The tensors from a column on, so that positions in a tile are constants: LLVM takes a tenth
-    less time for a convolution than with an addition and a product for each.
+    """Addresses of the tensors at a column, relative to which positions in a tile are constants.
+
+    LLVM then compiles a convolution in a tenth less time than with an addition and a product per
+    position.
     """
     return [b.at(p, b.mul(column, s[-2])) for p, s in zip(pointers, strides)]
 
@@ -200,7 +201,7 @@ def operand_addresses(
     at: Index,
     channel: int,
 ) -> list[Address]:
-    """Addresses of column ``at`` and ``channel``; the last two strides are theirs."""
+    """Addresses at column ``at`` and ``channel``, whose strides are the last two."""
     return [
         (p, b.add(b.mul(at, s[-2]), b.mul(channel, s[-1])), s[-1])
         for p, s in zip(pointers, strides)

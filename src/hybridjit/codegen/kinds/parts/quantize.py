@@ -1,4 +1,4 @@
-"""Bytes of float32 vectors: one conversion that rounds, and no division where none is needed."""
+"""Quantization of float32 vectors to bytes, with a rounding conversion and without division."""
 
 from __future__ import annotations
 
@@ -43,8 +43,10 @@ def to_levels(
     multiply: bool,
     limit: Limit | None = None,
 ) -> Value:
-    """The int32 of :func:`to_bytes`. By default those below the smallest byte may stay as they are,
-    infinity and NaN as the smallest integer, from which no zero point is subtracted.
+    """The int32 values of :func:`to_bytes`.
+
+    By default, values below the smallest byte may remain unlimited, and infinity and NaN may become
+    the smallest integer, from which no zero point is subtracted.
     """
     limit = limit or (_within if zero < 0 else _at_most)
     single = float(np.float32(scale))
@@ -123,7 +125,7 @@ def _rounded(b: LoopBuilder, x: Value) -> Value:
 def _quotient(b: LoopBuilder, x: Value, scale: float) -> Value:
     """x / scale, or a value that rounds to the same integer: x times both parts of 1 / scale.
 
-    A vector's division takes 10 cycles on Zen 4, two products one.
+    On Zen 4, a division of vectors takes 10 cycles, two products take one.
     """
     if not (b.target.has_fma and rounds_alike(scale)):
         return b.b.fdiv(x, b.constant(scale, like=x))
@@ -143,7 +145,7 @@ def parts_of_reciprocal(scale: float) -> tuple[float, float]:
 def rounds_alike(scale: float) -> bool:
     """Whether products with both parts of the reciprocal round as the quotient, up to 256.
 
-    Both are monotone in x: it suffices to compare the floats near each tie.
+    Both are monotone in x, so that comparing the floats near each tie is sufficient.
     """
     ties = np.arange(-256, 256) + 0.5
     near = (ties * scale).astype(np.float32)
