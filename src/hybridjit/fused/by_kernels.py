@@ -1,4 +1,4 @@
-"""Fused layers as products of bytes with kernels, for the compiler.
+"""Lowering of fused layers to products of bytes that kernels compute.
 
 Input: a fused layer on graph values. Output: the same bytes by an integer product, whose weights,
 bias and scales are computed once from the parameters, and by pointwise operators on its sums, which
@@ -54,28 +54,28 @@ def prepared(
 
 
 def int32_bias(bias: np.ndarray | None, scales: np.ndarray, count: int) -> np.ndarray:
-    """The bias in units of the sums, saturated to int32."""
+    """The bias times ``scales``, in units of the sums, saturated to int32."""
     if bias is None:
         return np.zeros(count, INT32)
     return np.clip(np.nan_to_num(np.rint(bias * scales)), -_MOST - 1, _MOST).astype(INT32)
 
 
 def scaled_sums(g: Builder[X], sums: X, factors: X) -> X:
-    """float32 of int32 sums (N, F, ...), times a factor for each filter."""
+    """int32 sums (N, F, ...) in float32, times a factor for each filter."""
     ndim, count = g.type(sums).ndim, g.type(factors).size
     across = reshape(g, factors, (1, count, *(1,) * (ndim - 2)), at="factors")
     return g.op(_MULTIPLY, g.op(CAST, sums, at="float", dtype=FLOAT32), across, at="scaled")
 
 
 def scaled_rows(g: Builder[X], sums: X, factors: X) -> X:
-    """float32 of int32 sums (..., F), times a factor for each row of the weight."""
+    """int32 sums (..., F) in float32, times a factor for each row of the weight."""
     ndim, count = g.type(sums).ndim, g.type(factors).size
     across = reshape(g, factors, (*(1,) * (ndim - 1), count), at="factors")
     return g.op(_MULTIPLY, g.op(CAST, sums, at="float", dtype=FLOAT32), across, at="scaled")
 
 
 def activated_values(g: Builder[X], y: X, nodes: Sequence[Any]) -> X:
-    """Activations in the units of the result; the upper bound of clip is that of the bytes."""
+    """Apply activations in units of the result; saturation to bytes is clip's upper bound."""
     for node in nodes:
         if activation_name(node) in ("relu", "clip"):
             y = g.op(_RELU, y, at="act")

@@ -1,4 +1,4 @@
-"""The fused graph of a node: which of its operators is the layer, and which follow it.
+"""Analysis of a node's fused graph: the operator of the layer, and the operators after it.
 
 Input: the output of the graph. Output: a :class:`Pattern`, whose operands have the order of the
 node's inputs: data, weight, bias, the four of batch norm, the residual.
@@ -25,9 +25,9 @@ _NORM = ("gamma", "beta", "*mean", "*var")
 class Pattern:
     """Layer with batch norm, residual sum and activations, as far as they exist.
 
-    names    of the operands, auxiliary states with an asterisk
-    before   activations before the sum, after it if there is none
-    after    activations after the sum
+    names    names of the operands, auxiliary states with an asterisk
+    before   activations before the residual sum; all activations if there is none
+    after    activations after the residual sum
     """
 
     body: Body

@@ -1,4 +1,4 @@
-"""Tables of a library for sizes that a call gives: expressions, kernels and their arguments.
+"""Tables of a library for sizes that are arguments: expressions, kernels, their arguments.
 
 Input: the parts of :mod:`.cover`. Output: a record of 64-bit slots for each part, and one for each
 CPU, which the functions of :mod:`.sized_entries` read.
@@ -34,10 +34,10 @@ from .weights_file import Weights
 
 @dataclass(frozen=True)
 class SizedTables:
-    """A part as integers. Numbers of registers stand for expressions.
+    """A part as integers, in which expressions are represented by the numbers of their registers.
 
-    numbers  registers of the bytes of arena, scratch of a thread and shared scratch, and of the
-             multiplications of a call
+    numbers  registers of the bytes of the arena, of scratch per thread and of shared scratch, and
+             of the number of multiplications of a call
     arrays   registers of the bytes of inputs and outputs, of one sample if the batch is an argument
     shapes   registers of the sizes of all outputs, one after the other
     calls    kernel, first row of its slots, number of its slots, and the registers of the range in

@@ -1,4 +1,4 @@
-"""Functions of a library whose calls give sizes.
+"""Functions of a library whose sizes are arguments of its calls.
 
 A call locates the part for its sizes, evaluates the part's instructions, and fills the workspace:
 the kernels with their arguments. All of this is in a *frame* on the stack, see :mod:`.layout`.
@@ -70,7 +70,7 @@ from .layout import (
 def emit_sized_entries(
     emitter: Emitter, interface: Interface, variants: Value, registers: int
 ) -> None:
-    """Emit all functions. A part has at most this number of registers."""
+    """Emit all functions. ``registers`` is the largest number of registers of a part."""
     emit_new_memory(emitter)
     first = FIRST_BASE + FIRST_ARRAY + len(interface.arrays)
     _emit_locate(emitter, interface)
@@ -114,8 +114,9 @@ def _emit_locate(emitter: Emitter, interface: Interface) -> None:
 
 
 def _emit_evaluate(emitter: Emitter, interface: Interface, first: int) -> None:
-    """int evaluate(sizes, frame): execute the instructions of the part; MEMORY if a number is too
-    large.
+    """int evaluate(sizes, frame): execute the instructions of the part.
+
+    It returns MEMORY if a number is too large.
     """
     lb, (sizes, frame) = emitter.function("evaluate", I32, [PTR, PTR])
     b = lb.b
@@ -145,7 +146,7 @@ def _operate(emitter: Emitter) -> Value:
 
 
 def _emit_measure(emitter: Emitter, interface: Interface, first: int) -> None:
-    """int measure(context, sizes, frame): find the part, its numbers, and the places in a
+    """int measure(context, sizes, frame): find the part, its numbers, and the layout of the
     workspace.
     """
     lb, (context, sizes, frame) = emitter.function("measure", I32, [PTR, PTR, PTR])
@@ -155,7 +156,7 @@ def _emit_measure(emitter: Emitter, interface: Interface, first: int) -> None:
     part, registers = load_slot(lb, frame, PART, PTR), slot_at(lb, frame, first)
     _emit_batch_check(lb, interface, frame, part, registers)
     put(lb, frame, STEP_COUNT, lb.i64(0))
-    put(lb, frame, ROOM, lb.i64(0))  # the number of slots at first
+    put(lb, frame, ROOM, lb.i64(0))  # first the number of slots
     calls = load_slot(lb, part, CALLS_OF_PART + 1, PTR)
     with lb.loop("call", 0, load_slot(lb, part, CALLS_OF_PART)) as row:
         _, _, width, rounds = _call(lb, calls, row.index, registers)
@@ -201,7 +202,7 @@ def _call(
 
 
 def _numbers(lb: LoopBuilder, part: Value, registers: Value) -> list[Value]:
-    """Bytes of the arena, of scratch for a thread and for all, and the multiplications."""
+    """Bytes of the arena, of scratch per thread and of shared scratch; count of multiplications."""
     table = load_slot(lb, part, PART_SIZES, PTR)
     return [load_slot(lb, registers, load_slot(lb, table, i)) for i in range(4)]
 
@@ -298,8 +299,9 @@ def _emit_check(emitter: Emitter, interface: Interface, first: int) -> None:
 
 
 def _emit_make_own(emitter: Emitter) -> None:
-    """int make_own(context, frame): make the context's workspace large enough. Needs
-    ``begin_run``.
+    """int make_own(context, frame): make the context's workspace large enough.
+
+    Requires ``begin_run``.
     """
     lb, (context, frame) = emitter.function("make_own", I32, [PTR, PTR])
     b = lb.b
@@ -316,8 +318,9 @@ def _emit_make_own(emitter: Emitter) -> None:
 
 
 def _emit_rounds(emitter: Emitter) -> None:
-    """int rounds(context, inputs, outputs, frame, workspace): compute, sample by sample if the
-    batch is an argument.
+    """int rounds(context, inputs, outputs, frame, workspace): compute the outputs.
+
+    If the batch is an argument, each round computes one sample.
     """
     lb, args = emitter.function("rounds", I32, [PTR, PTR, PTR, PTR, PTR])
     context, inputs, outputs, frame, workspace = args

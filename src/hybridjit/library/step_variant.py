@@ -36,7 +36,7 @@ from .variants import Row, Tables, Variant, relocated, require_kernels, specs_of
 from .weights_file import Weights
 
 _DRAWN = kernel_name(DrawSpec())
-_OF_CALL = -1  # in place of a base: the offset is the number of an array of the call
+_OF_CALL = -1  # instead of a base: the offset is the number of an array of the call
 
 
 class Place(NamedTuple):
@@ -87,7 +87,7 @@ class _Laid:
         self._end = 0
 
     def plan(self, forward: Plan, backward: Plan) -> StepPlan:
-        """Locations: both plans share the arena, one after the other; other arrays follow it."""
+        """Assign locations: both plans share the arena in turn; other arrays follow it."""
         self._take(max(forward.arena_bytes, backward.arena_bytes))
         visible = len(self._joint.forward.outputs)
         losses = [Place(_OF_CALL, len(self._numbers) + i) for i in range(visible)]

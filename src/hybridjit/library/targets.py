@@ -12,8 +12,8 @@ from ..codegen.targets import find_target, portable_target
 def find_targets(names: str, precision: str = "float32") -> tuple[Target, ...]:
     """Targets of these names, separated by commas, the widest vectors first; "" is this host.
 
-    For the host the kernels are those of its JIT code, so that bits are equal. ``precision`` is
-    the multiplication type of contractions: "bfloat16" selects the host's instructions for it.
+    The host's kernels are those of its JIT code, so that bits are equal. ``precision`` is the type
+    in which contractions multiply: "bfloat16" selects the host's instructions for bfloat16.
     Raises ValueError for unknown names, and for CPUs of different architectures.
     """
     wanted = (names or config.target).split(",") if names or config.target else []

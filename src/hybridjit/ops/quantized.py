@@ -1,7 +1,7 @@
 """Values in 8 bits, and products of bytes with exact integer sums.
 
 Readers of quantized models and passes create these operators. Input: float32 arrays, or bytes with
-the scale and the zero point that they stand for. Output: new arrays. Bytes are rounded to nearest,
+a scale and a zero point. Output: new arrays. Bytes are rounded to nearest,
 ties to even, and saturated; sums are int32 and exact, so that results have the same bits on every
 CPU, for every batch and number of threads.
 """
@@ -33,9 +33,9 @@ INT8, UINT8 = np.dtype("int8"), np.dtype("uint8")
 BYTES = (INT8, UINT8)
 _READ = Traits(in_files=True)
 _SAMPLES = Traits(samples=Samples.FIRST, in_files=True)
-# Products of a sum of int32: 255 * 128 * 65,792 < 2**31.
+# Most products of an int32 sum: 255 * 128 * 65,792 < 2**31.
 LONGEST_SUM = 65_792
-# Byte that stands for 0 of int8 values that are stored as uint8.
+# Byte that represents 0 of int8 values stored as uint8.
 SIGN = 128
 
 ROUND_EVEN = register(
@@ -249,10 +249,10 @@ def is_depthwise(attrs: Attrs, weight: Shape) -> bool:
 
 
 def has_kernel(attrs: Attrs, weight: Shape) -> bool:
-    """Whether a kernel multiplies bytes by a channels-last weight of this shape: groups of one
-    channel are depthwise ones of at most two axes of windows, without dilation.
+    """Whether a kernel multiplies bytes by a channels-last weight of this shape.
 
-    The direct kernel takes 10 times as long as float32 for others of one filter to a group.
+    Groups of one channel must be depthwise, with windows of at most two axes and no dilation: for
+    other depthwise layers, the direct kernel takes 10 times as long as float32.
     """
     if weight[-1] > 1 or attrs.get("num_group", 1) == 1:
         return True
@@ -260,17 +260,19 @@ def has_kernel(attrs: Attrs, weight: Shape) -> bool:
     return is_depthwise(attrs, weight) and len(weight) <= 4 and is_dense
 
 
-# Channels of a group from which on words of four bytes are multiplied faster than floats, for one
-# tap and for several: with 64 channels at 56x56, groups of 2 take 0.59 ms in bytes and 0.33 in
+# Least channels per group for which words of four bytes are multiplied faster than floats, for one
+# tap and for several taps. With 64 channels at 56x56, groups of 2 take 0.59 ms in bytes and 0.33 in
 # float32 (3x3), groups of 4 take 0.128 and 0.089 (1x1), groups of 8 take 0.071 and 0.131 (Zen 4).
 _FEWEST_OF_ONE, _FEWEST = 5, 4
-# The first integer that float32 does not follow.
+# float32 represents all integers up to this one.
 _INEXACT = 1 << 24
 
 
 def prefers_floats(attrs: Attrs, weight: Shape) -> bool:
-    """Whether float32 adds the products of a channels-last weight faster, and exactly: those of
-    groups of few channels, which no algorithm transforms, without a kernel of depthwise ones.
+    """Whether float32 adds the products of a channels-last weight faster, and exactly.
+
+    This is the case for groups of few channels that have neither a depthwise kernel nor an
+    algorithm that transforms the data.
     """
     fewest = _FEWEST_OF_ONE if product(weight[1:-1]) == 1 else _FEWEST
     if attrs.get("num_group", 1) == 1 or weight[-1] >= fewest:
@@ -433,7 +435,7 @@ def _exact_types(ins: Types, outs: Types, **attrs: Declared) -> tuple[Types, Typ
 
 
 def _add_formula(b: ScalarBuilder[V], y: V, high: V, low: V) -> V:
-    """The exact error of y + high is added to low before the last sum."""
+    """Add the exact error of y + high to low before the last sum."""
     total = b.add(y, high)
     part = b.sub(total, y)
     error = b.add(b.sub(y, b.sub(total, part)), b.sub(high, part))

@@ -49,8 +49,8 @@ def generator() -> np.random.Generator:
     return _current
 
 
-# Distributions: draws of ``size`` by parameters that are numbers or arrays. Arrays may have any
-# values, as learned parameters do: out of range they have MXNet's meaning, and NaN results in NaN.
+# Distributions: draws of ``size``; parameters are numbers or arrays. Arrays may have any values, as
+# learned parameters do: values out of range have MXNet's meaning, and NaN results in NaN.
 
 
 def _uniform(low: Param, high: Param, size: Shape) -> np.ndarray:
@@ -348,17 +348,18 @@ def multinomial(data: np.ndarray, *, shape: Shape, get_prob: bool, dtype: np.dty
     return drawn, convert(odds.reshape(size), data.dtype)
 
 
-# Elements whose sum is one step of the first search.
+# Number of elements per step of the first search.
 _STEP = 16
-# Weight of an element of a row in the size from which machine code is used.
+# Factor of the elements of rows in the size from which machine code is used.
 _WORTH = 16
-# Numbers that draws may compare at once.
+# Most numbers that draws compare at once.
 _MOST_COMPARED = 1 << 22
 
 
 def drawn_places(rows: np.ndarray, parts: np.ndarray) -> np.ndarray:
-    """For each part of 1, in a row of ``parts``, the index in the same row of ``rows`` up to which
-    the elements have this part of their sum.
+    """The index in a row of ``rows`` at which the prefix sum exceeds a fraction of the row's sum.
+
+    Each fraction is an element of the same row of ``parts``.
     """
     count, size = rows.shape
     rows = rows if rows.dtype in (FLOAT32, FLOAT64) else rows.astype(FLOAT32)
@@ -373,11 +374,11 @@ def drawn_places(rows: np.ndarray, parts: np.ndarray) -> np.ndarray:
 
 
 def searched(rows: np.ndarray, parts: np.ndarray) -> np.ndarray:
-    """The same in NumPy.
+    """The result of :func:`drawn_places`, computed in NumPy.
 
-    The index is searched among sums of ``_STEP`` elements, then among these elements: most elements
-    are added once, in vectors. Many draws from many elements search row by row instead, for the
-    same indices.
+    The index is searched among sums of ``_STEP`` elements, then among these elements, so that most
+    elements are added once, in vectors. For many draws from many elements, the search runs row by
+    row, with the same result.
     """
     count, size = rows.shape
     steps = -(-size // _STEP)
@@ -403,9 +404,9 @@ def _places_at_once(blocks: np.ndarray, ends: np.ndarray, level: np.ndarray) -> 
 
 
 def _places_by_row(blocks: np.ndarray, ends: np.ndarray, level: np.ndarray) -> np.ndarray:
-    """The same places, in memory for the elements and for one number of each draw.
+    """The same indices, with memory for the elements and for one number per draw.
 
-    Sums are kept between the ends of their steps, so one search in a row finds step and element.
+    Sums are limited to the ends of their step, so that one search in a row finds step and element.
     """
     sums = np.cumsum(blocks, axis=2)
     sums[:, 1:] += ends[:, :-1, None]
