@@ -1,4 +1,4 @@
-"""Calls: a kernel and its arguments, into which the memory plan's steps are translated.
+"""Kernel calls with their arguments, into which the steps of a plan are translated.
 
 The choosers in ``kinds`` make calls; ``emit/link.py`` turns their arguments into an image.
 """
@@ -58,7 +58,7 @@ Argument = Address | Packed | Scratch | Shared | Flag | int | Symbolic
 
 
 class GivenNumbers:
-    """Integers that are arguments of a call, so that the kernel's spec does not contain them.
+    """Integers that are arguments of a call instead of constants of the kernel's spec.
 
     0, 1 and -1 stay in the spec, because code depends on them.
     """
@@ -79,21 +79,21 @@ class GivenNumbers:
         return tuple(map(self.one, numbers))
 
     def symbolic(self, numbers: Ints) -> Sizes:
-        """Make symbolic integers arguments; all others stay in the spec."""
+        """Make symbolic integers arguments; other integers stay in the spec."""
         return tuple(self.any(n) if isinstance(n, Symbolic) else n for n in numbers)
 
 
-# Cached: specs that are compared contain many.
+# Cached, because specs that are compared contain many of them.
 _given = lru_cache(maxsize=256)(Given)
 _FEW_ROUNDS = 256
 
 
 def rounds_of(size: int) -> int:
-    """The loop length that a kernel assumes for a length of ``size`` that its calls give.
+    """The loop length that a kernel assumes for a length of ``size`` that is an argument.
 
-    256 rounds, or the next 256 * 16**n. A longer loop than 256 is at most 16 times as long as
-    assumed. Shorter ones poll more often than every 0.3 ms, so that statistics over images of 7x7
-    share a kernel with those over 56x56.
+    256 rounds, or the next 256 * 16**n. A loop of more than 256 rounds is at most 16 times as long
+    as assumed. Loops that are shorter than assumed poll more often than every 0.3 ms; in return,
+    statistics over images of 7x7 share a kernel with those over 56x56.
     """
     if size <= _FEW_ROUNDS:
         return _FEW_ROUNDS
@@ -159,7 +159,7 @@ Decide: TypeAlias = Callable[[Sequence[Any], Target], Any]
 class Setting:
     """The inputs of a choice besides the step: the parameters' numbers, the CPU, the options.
 
-    is_training  whether results depend on the batch anyway, so that choices may depend on it too
+    is_training  whether results depend on the batch in any case, so that choices may depend on it
     decide       selects among candidates instead of the cost model, unless None
     sample_rows  ``sample_rows(value)``: the rows of a dense layer that certainly belong to one
                  sample; their sums may be computed in another order than those of another sample
@@ -176,11 +176,10 @@ class Setting:
     choices: Choices | None = None
 
     def decided(self, first: Sequence[Spec], others: Callable[[], Sequence[Spec]]) -> Spec:
-        """The first candidate, as the cost model says; or the one of these and ``others`` that is
-        decided.
+        """The first candidate, which the cost model prefers, unless ``decide`` selects another one.
 
-        Their results differ only in rounding: algorithms, and tiles at edges, add in different
-        orders.
+        Results of the candidates and ``others`` differ only in rounding: algorithms, and tiles at
+        edges, add in different orders.
         """
         if self.decide is None:
             return first[0]
@@ -243,7 +242,7 @@ def _attrs_off_default(value: Value) -> tuple[tuple[str, object], ...]:
 
 
 def broadcast_strides(view: View, shape: Ints) -> Ints:
-    """The view's strides over an index space ``shape``; 0 along axes that it repeats on."""
+    """The view's strides over an index space ``shape``; 0 along axes on which it is repeated."""
     missing = len(shape) - len(view.shape)
     return (0,) * missing + tuple(
         0 if size == 1 and full != 1 else stride

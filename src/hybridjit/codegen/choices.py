@@ -1,8 +1,8 @@
-"""Choices that change bits, if sizes are symbolic: they are made for the sizes of a call.
+"""Choices of symbolic plans that change bits, which are made for the sizes of one call.
 
-Input: the inputs of a choice, with symbolic sizes. Output: the same with the sizes of one call, for
-which the choice is made as for fixed sizes; and a note of its inputs, which shows whether the same
-choice is valid for a call with other sizes.
+Input: the inputs of a choice, with symbolic sizes. Output: the inputs with the sizes of one call,
+for which the choice is made as for fixed sizes; and a note of the inputs, which determines whether
+the choice is valid for a call with other sizes.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ Found = TypeVar("Found")
 
 
 class ByCode(NamedTuple):
-    """The key of a note from a number that machine code computes.
+    """The key of a note as a function of a number that machine code computes.
 
-    ``key_of(number)`` is None where the note has to compute its key.
+    ``key_of(number)`` is None for numbers with which the note has to compute its key.
     """
 
     number: Chosen | Size | int
@@ -33,8 +33,8 @@ class ByCode(NamedTuple):
 class Note:
     """A choice that was made: ``key(numbers)`` is equal for inputs that lead to equal bits.
 
-    same     equal for notes with equal keys at all sizes: one of them is evaluated
-    by_code  the key from a number that machine code computes; None without one
+    same     equal for notes with equal keys at all sizes, of which one is evaluated
+    by_code  the key as a function of a number that machine code computes, or None
     """
 
     numbers: tuple[Any, ...]
@@ -54,10 +54,10 @@ class Made(NamedTuple):
 class Choices:
     """The sizes for which a plan's kernels are chosen, and the inputs of these choices.
 
-    memory  choices for other sizes with the same answers to the comparisons so far: if the bits
-            must be the same, the kernel is too
-    steps   by the number of a step, its choices in branches whose guards hold here; a choice serves
-            again where the keys are equal
+    memory  choices for other sizes for which all comparisons so far had the same results: if the
+            bits must be the same, so must the kernel
+    steps   choices by number of the step, in branches whose guards hold here; a choice is reused
+            where the keys are equal
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Choices:
         self._asked: dict[Hashable, str] = {}
 
     def of_step(self, number: int, choose: Callable[[], Found]) -> Found:
-        """The choice for a step at sizes that lead to the same bits, else ``choose()``."""
+        """An earlier choice for a step with sizes that lead to the same bits, or ``choose()``."""
         for made in self.steps.get(number, ()):
             if made.keys == self._keys(made.notes):
                 self.notes += made.notes
@@ -90,7 +90,7 @@ class Choices:
         return tuple(note.key(sized(note.numbers, self._values)) for note in notes)
 
     def as_before(self, key: Hashable, found: Found) -> Found:
-        """The first record found for this key and these answers at this position of the notes."""
+        """The first record for this key, with equal results of comparisons, at this note."""
         for name, asked in (*self._scope.guards.items(), *self._scope.decisions.items()):
             if name not in self._asked:
                 self._asked[name] = str(asked)
@@ -116,9 +116,9 @@ class Choices:
         key: Callable[[Record], Hashable],
         same: Hashable,
     ) -> None:
-        """Note that a choice depends on the fields ``names`` as far as ``key(record)`` does.
+        """Note that a choice depends on the fields ``names`` only through ``key(record)``.
 
-        ``same`` stands for all that the key depends on besides these fields.
+        ``same`` represents all other inputs of the key.
         """
 
         def of(numbers: tuple[Any, ...]) -> Hashable:
@@ -133,6 +133,6 @@ class Choices:
         same: Hashable,
         by_code: ByCode | None = None,
     ) -> None:
-        """Note that a choice depends on numbers as far as ``key(numbers)`` does."""
+        """Note that a choice depends on numbers only through ``key(numbers)``."""
         if is_symbolic(numbers):
             self.notes.append(Note(numbers, key, (same, str(numbers)), by_code))

@@ -3,8 +3,8 @@
 A spec is sufficient to emit the kernel. It contains no weights, addresses, thread counts or batch
 sizes: these are arguments, so that nets of one shape share code, and a new batch size compiles only
 kernels that have the batch as a dimension. Sizes and strides that occur only in multiplications are
-arguments as well, see :class:`Given`: layers of one network share code. Strides count elements of
-their operand.
+arguments as well, see :class:`Given`, so that layers of a network share code. Strides count
+elements of their operand.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Ints = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Given:
-    """An integer of a spec that the call gives, at index ``place`` after its other arguments."""
+    """An integer of a spec that is argument number ``place`` after the call's other arguments."""
 
     place: int
 
@@ -32,8 +32,8 @@ class Given:
 
 Size: TypeAlias = int | Given
 Sizes = tuple[Size, ...]
-# Sizes and strides of a spec that a call may give: integers or :class:`Given`; symbolic sizes while
-# a kernel is chosen, and indices while its code is emitted.
+# Sizes and strides of a spec that may be arguments: integers or :class:`Given`; symbolic sizes
+# while a kernel is chosen, and indices while its code is emitted.
 Extent: TypeAlias = Any
 Extents: TypeAlias = tuple[Extent, ...]
 
@@ -42,7 +42,7 @@ CHAINS = 4
 
 
 class Way(Enum):
-    """The algorithm of a kernel with several; printed as the member's name in lower case."""
+    """Algorithms of a kernel that has several; printed as the member's name in lower case."""
 
     @staticmethod
     def _generate_next_value_(name: str, start: int, count: int, last_values: list[object]) -> str:
@@ -131,7 +131,7 @@ class KernelSpec:
 
     @property
     def given(self) -> int:
-        """Number of integers that its calls give."""
+        """Number of integers of the spec that are arguments of its calls."""
         return sum(_count_given(getattr(self, f.name)) for f in fields(self))
 
 

@@ -1,7 +1,7 @@
-"""Rows from which machine code writes the kernels' arguments of a template for the sizes of a call.
+"""Rows from which machine code computes the kernel arguments of a template for given sizes.
 
 Input: the slots of a template, some of them symbolic. Output: a row for each kernel call and for
-each slot. Code of ``codegen/emit/argument_writer.py`` reads them, called by
+each slot. Code from ``codegen/emit/argument_writer.py`` reads the rows; its caller is
 ``runtime/sized_call.py``.
 """
 
@@ -47,7 +47,7 @@ class Rows(NamedTuple):
     once: tuple[int, int, int]
 
     def room(self, rounds: Sequence[int]) -> tuple[int, int, int]:
-        """How many steps, slots and places the tables have for these rounds."""
+        """Numbers of steps, slots and places in the tables for these rounds."""
         steps, slots, places = self.once
         for count, (_, width, filled) in zip(rounds, self.repeated):
             steps, slots, places = steps + count, slots + count * width, places + count * filled
@@ -63,10 +63,10 @@ def rows_of(
 ) -> Rows:
     """The rows of a template whose tables, without repetitions, are ``once``.
 
-    first  slots to which a number is added, and which
-    step   what each round adds to a slot: an integer, and a number as in ``first``
-    ends   for each repeated call, which numbers are the begin and the end of its rounds
-    last   for each repeated call, ``unfenced`` of its last round
+    first  slots to which a number is added, and the index of the number
+    step   increment of each slot per round: an integer, and a number as in ``first``
+    ends   indices of the numbers at which the rounds of each repeated call begin and end
+    last   ``unfenced`` in the last round of each repeated call
     """
     count = len(once.values)
     arguments = np.zeros((count, len(ARGUMENT_ROW)), np.int64)
@@ -93,5 +93,5 @@ def rows_of(
 
 
 def _call_of(once: Tables) -> np.ndarray:
-    """For each place the number of its kernel call."""
+    """The number of the kernel call of each place."""
     return np.searchsorted(once.rows[:, 1], once.places[:, 1], side="right") - 1

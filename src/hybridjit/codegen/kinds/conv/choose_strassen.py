@@ -1,4 +1,4 @@
-"""The 1x1 layers for which Strassen's algorithm is used, and the blocks of its kernel."""
+"""Choose the 1x1 layers that use Strassen's algorithm, and the blocks of its kernel."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ from .tile import most_rows
 
 
 def suits_strassen(layer: Layer, target: Target) -> bool:
-    """1x1 layers with filters that are transformed once; the halves of the channels are full
-    vectors, and so is the first half of the filters. Channels may have any stride.
+    """Whether a 1x1 layer can use Strassen's algorithm.
+
+    Its filters are transformed once; the halves of the channels are full vectors, and so is the
+    first half of the filters. Channels may have any stride.
     """
     one = (1, 1, 1)
     is_plain = layer.kernel == layer.stride == one and layer.pad == (0, 0, 0)
@@ -26,7 +28,7 @@ def suits_strassen(layer: Layer, target: Target) -> bool:
 
 
 def has_halves(inputs: int, outputs: int, target: Target) -> bool:
-    """Whether halves of the channels are whole vectors; of the filters the first half only."""
+    """Whether both halves of the channels and the first half of the filters are full vectors."""
     are_whole = not inputs % (2 * target.lanes) and outputs > 2 * target.lanes
     return are_whole and target.element == SINGLE
 
@@ -44,7 +46,7 @@ def strassen_spec(layer: Layer, target: Target) -> StrassenSpec:
     pairs = -(-product(layer.out) // 2)
     wished = wished_pairs(pairs)
     chunks, fitting = chunks_for(layer.ic, layer.oc, wished, target)
-    # Chunks change the order of a sum, blocks do not: for blocks the hint decides.
+    # Chunks change the order of a sum, blocks do not; blocks are therefore chosen by the hint.
     tiles, mr = pairs_of_block(hint_of(pairs), hint_of(wished), fitting, most_rows(target)[2])
     return StrassenSpec(
         out=flat.out, ic=layer.ic, oc=layer.oc, tiles=tiles, mr=mr, nv=2 if vectors > 1 else 1,
@@ -53,12 +55,12 @@ def strassen_spec(layer: Layer, target: Target) -> StrassenSpec:
 
 
 def wished_pairs(pairs: int) -> int:
-    """Pairs of a block of which there are two."""
+    """Pairs per block such that there are two blocks."""
     return max(1, -(-pairs // 2))
 
 
 def room_of_products(target: Target) -> int:
-    """Numbers of each of the seven products that fit in three eighths of the second-level cache."""
+    """Elements per product such that all seven fill three eighths of the second-level cache."""
     return 3 * target.l2_bytes // 8 // (4 * PRODUCTS)
 
 
@@ -83,8 +85,8 @@ def pairs_of_block(pairs: int, wished: int, fitting: int, most: int) -> tuple[in
 def _pairs_of_block(pairs: int, wished: int, most: int) -> tuple[int, int]:
     """Pairs of a block near ``wished``, and rows of a register tile, with little padding.
 
-    The search goes away from ``wished`` and ends at the first block without avoidable padding: 14
-    to 19 us for 400 to 1600 pairs, instead of 280 to 420 for all blocks.
+    The search starts at ``wished`` and ends at the first block without avoidable padding: 14 to 19
+    us for 400 to 1600 pairs, instead of 280 to 420 us for all blocks.
     """
     fewest, most = fewest_register_rows(most), min(pairs, most)
     low, high = max(1, wished // 2), min(pairs, wished * 5 // 4)

@@ -1,4 +1,4 @@
-"""The layers for which Winograd's algorithm is used, and the blocks of its kernel."""
+"""Choose the layers that use Winograd's algorithm, and the blocks of its kernel."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _LIVE_TILES = 40
 
 
 def suits_winograd(layer: Layer, target: Target, is_asked_for: bool = False) -> bool:
-    """Images and volumes with channels that fill half a vector, or any if it ``is_asked_for``.
+    """Whether Winograd's algorithm suits a layer: channels fill half a vector, or ``is_asked_for``.
 
     3x3 and other windows, which may be dilated at stride 1: a dilation of d gives d x d ordinary
     convolutions on the pixels that are d apart. Other windows than 3x3, and strides, only with
@@ -69,7 +69,7 @@ def _fewest_channels(layer: Layer, target: Target) -> int:
 
 
 def _are_packed_alike(layer: Layer, target: Target) -> bool:
-    """Whether filters of groups need no other packing kernel than those of one group."""
+    """Whether filters of groups are packed by the same kernel as the filters of one group."""
     width = _vectors(layer, target) * target.lanes
     return not layer.images or (layer.are_rows and layer.oc % width == 0)
 
@@ -80,10 +80,10 @@ def _vectors(layer: Layer, target: Target) -> int:
 
 
 def _fits_depth(layer: Layer) -> bool:
-    """Images, and volumes whose weights are transformed once.
+    """Whether a layer has images, or volumes whose weights are transformed once.
 
-    Slices of padding are multiplied here but skipped by the direct kernel: with few slices they
-    would be half of all.
+    Slices of padding, which the direct kernel skips, are multiplied: for volumes of few slices they
+    would be half of all slices.
     """
     if layer.kernel[0] == layer.stride[0] == layer.out[0] == 1 and layer.pad[0] == 0:
         return True
@@ -91,7 +91,7 @@ def _fits_depth(layer: Layer) -> bool:
 
 
 def _has_lines(layer: Layer) -> bool:
-    """Whether there are fewer products along a line, for common windows and strides."""
+    """Whether the algorithm saves products along a line, for common windows and strides."""
     window, strides = layer.kernel[1:], layer.stride[1:]
     if layer.images:
         is_square = window[0] == window[1]
@@ -101,7 +101,7 @@ def _has_lines(layer: Layer) -> bool:
 
 
 def winograd_sizes(layer: Layer, target: Target) -> Iterator[int]:
-    """The sizes of tiles whose errors stay small."""
+    """The tile sizes with acceptable errors."""
     window, strides = layer.kernel[1:], layer.stride[1:]
     are_many = layer.kernel[0] * layer.ic > _FEW
     most = (_MOST_OF_ONE if 1 in window else _MOST_OF_TWO)[are_many]
@@ -124,7 +124,7 @@ def takes_fives(layer: Layer, target: Target) -> bool:
 
 
 def gains_by_five(out: Ints, dilate: Ints) -> bool:
-    """Whether tiles of 5 reduce the products of 3x3 enough for these results."""
+    """Whether tiles of 5 need few enough products for a 3x3 kernel and results of this size."""
 
     return bool(fives_gain(*(-(-size // d) for size, d in zip(out, dilate))))
 
@@ -202,7 +202,7 @@ def vectors_of_tile(layer: Layer, total: int, target: Target) -> int:
 
 
 def many_tiles(target: Target) -> int:
-    """Tiles of an image from which on register tiles of one vector are filled."""
+    """Least number of tiles of an image that fills register tiles of one vector."""
     return 2 * most_rows(target)[1]
 
 
@@ -237,7 +237,7 @@ def _tile_block(total: int, wished: int, most: int) -> tuple[int, int]:
         for mr in range(min(tiles, max(2, most // 2)), min(tiles, most) + 1):
             full, rest = divmod(total, tiles)
             padded = full * -(-tiles // mr) * mr + -(-rest // mr) * mr
-            # A wider register tile loads each row of filters for more rows of data.
+            # A register tile with more rows uses each loaded row of filters more often.
             best = min(best, (padded * (64 + most - mr), abs(tiles - wished), tiles, mr))
     return best[2], best[3]
 

@@ -24,7 +24,7 @@ _THIRD_LEVEL = 16
 # channels.
 _OF_HALVES = {False: 1.045, True: 1.02}
 _OF_A_PAIR = {False: 90, True: 60}
-# Further operations to read them if channels are not adjacent. On Zen 4 0.01 to 0.06 ms of 0.8 to
+# Additional operations to read channels that are not adjacent. On Zen 4 0.01 to 0.06 ms of 0.8 to
 # 1.3: 320 to 1280 channels at 14x14, 128 to 512 and 256 to 256 at 28x28, 512 to 512 at 14x14.
 _OF_A_STRIDED_PAIR = {False: 180, True: 120}
 # Operations per element of filters that are transformed where they are multiplied.
@@ -32,7 +32,7 @@ _LIVE_FILTER = 34
 
 
 def cost(layer: Layer, spec: ConvSpec | StrassenSpec | WinogradSpec, target: Target) -> float:
-    """Operations for one image, or the price of loading its weights if that is more.
+    """Operations for one image, or the price of loading its weights if that is higher.
 
     Transforms count as instructions, each with the time of a vector of fused multiply-adds, and so
     do the addresses of a tile's positions. Channels and filters are rounded up to full vectors.
@@ -77,7 +77,7 @@ def price_of_weights(layer: Layer, lines: tuple[Line, Line], target: Target) -> 
 
 
 class DirectCost:
-    """Operations of the direct kernel, or the price of loading its weights if that is more.
+    """Operations of the direct kernel, or the price of loading its weights if that is higher.
 
     ``operations`` are those of one position by the definition.
     """
@@ -131,7 +131,7 @@ class StrassenCost:
         return self.of_rows(pairs, (full * -(-tiles // mr) + -(-rest // mr)) * mr)
 
     def of_rows(self, pairs: int, rows: int) -> float:
-        """The cost for these pairs, if register tiles fill them up to ``rows``."""
+        """The cost for these pairs, if register tiles have ``rows`` rows, padding included."""
         return self._of_row * rows + self._of_pair * pairs + self._weights
 
 
@@ -206,7 +206,7 @@ def _price(images: int, nbytes: int, target: Target) -> float:
 
 
 def _packing(layer: Layer, spec: ConvSpec | WinogradSpec, target: Target) -> float:
-    """The price of packing the weights, in operations for one image; or of their bytes, if more.
+    """The price of packing the weights or, if higher, of their bytes, in operations per image.
 
     Measured in operations per written element, on 4, 8 and 16 lanes: transformed filters 21, 26 and
     46, all others 30 on 16.
