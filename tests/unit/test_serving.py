@@ -147,7 +147,8 @@ class TestService:
         np.save(body, np.array([{}], object), allow_pickle=True)
         with pytest.raises(urllib.error.HTTPError) as raised:
             service.request("/predict-npy", body.getvalue())
-        assert raised.value.code == 422
+        detail = json.loads(raised.value.read())["detail"]
+        assert raised.value.code == 422 and detail == "the body is not a .npy file of numbers"
 
     def test_metrics_count(self, service):
         service.predict(images(2))
