@@ -114,3 +114,6 @@ def test_the_profile_command_measures_training(capsys):
     assert main(["profile", symbol, *words]) == 0
     text = capsys.readouterr().out
     assert "backward: " in text and "update SGD" in text and "a step takes" in text
+    head = text.splitlines()[0]
+    assert head.startswith("forward: digits (data f32[2,1,28,28], ") and " more) on " in head
+    assert head.count("f32[") == 4

@@ -33,6 +33,7 @@ Event = dict[str, Any]
 # thread.
 NATIVE, HOST, UPDATE, THREAD = range(4)
 _CLOSE = 0.05
+_NAMED = 4  # number of inputs to name: of a training step all parameters are inputs
 _LONG = 1e-3  # seconds: for longer runs the sum of the steps must match an unwatched run
 
 
@@ -117,8 +118,11 @@ class Report:
 
     def _title(self) -> str:
         graph = self.profile.plan.graph
-        given = ", ".join(f"{value.name} {value.type}" for value in graph.inputs)
-        return f"{graph.name} ({given}) on {self.target}, {_count(self.profile.threads, 'thread')}"
+        given = [f"{value.name} {value.type}" for value in graph.inputs[:_NAMED]]
+        if (more := len(graph.inputs) - _NAMED) > 0:
+            given.append(f"{more} more")
+        threads = _count(self.profile.threads, "thread")
+        return f"{graph.name} ({', '.join(given)}) on {self.target}, {threads}"
 
     def _table(self) -> str:
         return table(*self._shown())
