@@ -49,8 +49,12 @@ def shapes_of(text: str) -> list[tuple[int, ...]]:
 
 
 def ready_model() -> Model:
-    """The model, compiled. The process ends if it takes no samples of the given shapes."""
-    model = Model(os.environ.get("MODEL", str(DIGITS)), shapes_of(SHAPE), MAX_BATCH)
+    """The model, compiled. The process ends if MODEL or SHAPE does not fit."""
+    shapes = shapes_of(SHAPE)
+    try:
+        model = Model(os.environ.get("MODEL", str(DIGITS)), shapes, MAX_BATCH)
+    except Refused as error:
+        raise SystemExit(f"set MODEL to the path of a network: {error}") from None
     try:
         model.warm_up()
     except Refused as error:

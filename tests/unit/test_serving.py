@@ -250,6 +250,22 @@ class TestService:
         assert kernels and set(kernels) == {"cached"}
         assert sorted(path.name for path in objects.rglob("*") if path.is_file()) == before
 
+    @pytest.mark.parametrize(
+        ("settings", "wanted"),
+        [
+            ({"MODEL": "absent"}, "set MODEL to the path of a network: absent: No such file"),
+            ({"SHAPE": "28x28"}, "SHAPE is '28x28', expected as 3,224,224"),
+            ({"SHAPE": "3,28,28"}, "the network does not take samples of SHAPE=3,28,28: "),
+        ],
+    )
+    def test_a_start_with_wrong_settings_ends_and_names_them(self, settings, wanted):
+        done = subprocess.run(
+            [sys.executable, "-c", "import app"],
+            **{"cwd": SERVING, "env": {**os.environ, **settings}, "timeout": PATIENCE},
+            **{"capture_output": True, "text": True},
+        )
+        assert done.returncode == 1 and done.stderr.startswith(wanted), done.stderr
+
 
 def written(path: Path, factor: float) -> Path:
     """A file with the digits network's parameters, multiplied."""
