@@ -161,6 +161,25 @@ def test_exceptions_that_are_interrupts_keep_their_frames():
     assert len(own_frames(caught.value)) > 1
 
 
+def test_a_notebook_prints_an_interrupt_without_own_frames(monkeypatch):
+    """The usual end of a cell that trains; 103 lines with all frames."""
+
+    def work(F, x):
+        raise KeyboardInterrupt
+
+    printed = []
+    printer = types.SimpleNamespace(structured_traceback=lambda *given: printed.append(given))
+    notebook = types.ModuleType("IPython")
+    notebook.get_ipython = lambda: types.SimpleNamespace(InteractiveTB=printer)  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "IPython", notebook)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        made(Block(work), False)(nd.ones(2))
+    caught.value._render_traceback_()
+    frames = traceback.extract_tb(printed[0][2])
+    assert {frame.filename for frame in frames} == {__file__}
+    assert frames[-1].name == "work"
+
+
 # ---- cells of notebooks
 
 

@@ -30,6 +30,7 @@ _CELL = re.compile(r"<ipython-input-(\d+)-\w+>")  # a cell's file name in older 
 _CONTEXT = 3  # IPython's 5 print 17 lines for an error in hybrid_forward
 _DOORS = ("__init__", "__call__", "__getitem__", "__iter__", "__next__")
 _UNCHANGED = (InternalError, StopIteration)  # faults of hybridjit; the end of an iteration
+FAILURES = (Exception, KeyboardInterrupt)  # for ``except`` around the body of a public function
 CO_GENERATOR = 0x20  # as in ``inspect``, which takes 5 ms to import
 _PROCESS = os.getpid()
 _NOTE = f"(hybridjit's own frames are left out; {PREFIX}TRACEBACK=full shows them)"
@@ -113,7 +114,14 @@ def _render_in_notebook(error: BaseException) -> None:
 
 
 def shortened(error: E) -> E:
-    """The exception with fewer frames, for ``raise`` in the public function that caught it."""
+    """The exception with fewer frames, for ``raise`` in the public function that caught it.
+
+    An interrupt has all frames, except in a notebook, where interrupting a cell is usual.
+    """
+    if isinstance(error, KeyboardInterrupt):
+        _render_in_notebook(error)
+        own = error.__traceback__
+        return error.with_traceback(own and own.tb_next)  # `raise` adds the frame again
     if config.traceback == "full" or isinstance(error, _UNCHANGED):
         return error
     own = error.__traceback__  # begins with the public function's frame; `raise` adds it again
@@ -135,13 +143,13 @@ def public(function: Callable[P, R]) -> Callable[P, R]:
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return function(*args, **kwargs)
-        except Exception as error:
+        except FAILURES as error:
             raise shortened(error)
 
     def items(*args: P.args, **kwargs: P.kwargs) -> Any:
         try:
             yield from function(*args, **kwargs)  # type: ignore[misc]
-        except Exception as error:
+        except FAILURES as error:
             raise shortened(error)
 
     made = items if function.__code__.co_flags & CO_GENERATOR else call

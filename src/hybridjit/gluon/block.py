@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from .. import initializer
-from .._core.frames import public, shortened, warn
+from .._core.frames import FAILURES, public, shortened, warn
 from .._core.keywords import by_position, of_function
 from .._core.lazy import Late, other_names
 from .._core.recording import recording_as
@@ -381,7 +381,7 @@ class Block:
                 for hook in list(self._forward_hooks.values()):
                     hook(self, args, output)
             return output
-        except Exception as error:
+        except FAILURES as error:
             raise shortened(error)
 
     @public

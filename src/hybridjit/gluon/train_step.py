@@ -16,7 +16,7 @@ import numpy as np
 
 from .._core.async_safety import restoring
 from .._core.config import config
-from .._core.frames import public, shortened
+from .._core.frames import FAILURES, public, shortened
 from .._core.recording import FLAGS, recording_as
 from .._core.types import type_of
 from ..errors import MXNetError
@@ -180,7 +180,7 @@ class TrainStep:
             self._keep(ready)
             kind = args[0]._plain
             return regroup([kind(y, args[0]._ctx) for y in losses], ready.out_format)
-        except Exception as error:
+        except FAILURES as error:
             raise shortened(error)
 
     def _update(self, ready: _Ready, size: float) -> None:

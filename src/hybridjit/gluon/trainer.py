@@ -13,7 +13,7 @@ from types import NoneType
 from typing import Any, NamedTuple, NoReturn
 
 from .. import optimizer as opt
-from .._core.frames import public, shortened
+from .._core.frames import FAILURES, public, shortened
 from .._core.lazy import other_names
 from .._core.recording import FLAGS, recording_as
 from .._core.safe_open import open_file
@@ -307,7 +307,7 @@ class Trainer:
             self._prepare()
             self._allreduce_grads()
             self._update(ignore_stale_grad)
-        except Exception as error:
+        except FAILURES as error:
             raise shortened(error)
 
     def _share(self, batch_size: float) -> float:
@@ -337,7 +337,7 @@ class Trainer:
             self._require_own_updates("update()")
             self._check_and_rescale_grad(self._share(batch_size))
             self._update(ignore_stale_grad)
-        except Exception as error:
+        except FAILURES as error:
             raise shortened(error)
 
     def _require_own_updates(self, method: str) -> None:

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from .._core.async_safety import restoring
-from .._core.frames import public, shortened
+from .._core.frames import FAILURES, public, shortened
 from .._core.recording import FLAGS, recording_as
 from .._core.types import shape_text
 from ..context import Context
@@ -98,7 +98,7 @@ class TapedArray(DenseArray):
         """
         try:
             run_backward([self], [out_grad], retain_graph, train_mode)
-        except Exception as error:
+        except FAILURES as error:
             raise shortened(error)
 
     # Recorded views and copies
@@ -113,7 +113,7 @@ class TapedArray(DenseArray):
             if FLAGS.recording and self._entry is not None:
                 _record_part(self, self._key(key), result)
             return result
-        except Exception as error:
+        except FAILURES as error:
             raise shortened(error)
 
     def copy(self: Self) -> Self:
@@ -146,7 +146,7 @@ class TapedArray(DenseArray):
             )
         try:
             super().__setitem__(key, value)
-        except Exception as error:
+        except FAILURES as error:
             raise shortened(error)
         if is_taped:
             record_same(value, self)

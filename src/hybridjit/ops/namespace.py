@@ -18,7 +18,7 @@ from inspect import Parameter
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from .._core.frames import shortened
+from .._core.frames import FAILURES, shortened
 from .._core.lazy import Late
 from .._core.types import NULL
 from ..errors import missing_attribute
@@ -262,7 +262,7 @@ def _fixed_function(op: OpDef, called: str, invoke: Invoke, options: tuple[str, 
         tensors = {n: t for n in inputs if (t := given.pop(n, None)) is not None}
         try:
             return invoke(op, called, tensors, given)
-        except Exception as error:
+        except FAILURES as error:
             raise shortened(error)
 
     return function
@@ -281,7 +281,7 @@ def _variadic_function(
         given.setdefault(count, len(tensors))
         try:
             return invoke(op, called, tensors, given)
-        except Exception as error:
+        except FAILURES as error:
             raise shortened(error)
 
     return function
