@@ -165,7 +165,13 @@ class DenseArray:
 
     def __bool__(self) -> bool:
         if self.size > 1:
-            raise ValueError("The truth value of an NDArray with multiple elements is ambiguous.")
+            raise shortened(
+                ValueError(
+                    "The truth value of an NDArray with multiple elements is ambiguous. Write "
+                    "x.asnumpy().any() or x.asnumpy().all(); this one has shape "
+                    f"{shape_text(self.shape)}"
+                )
+            )
         return self.size == 1 and bool(self.asscalar())
 
     def __float__(self) -> float:
@@ -176,9 +182,11 @@ class DenseArray:
 
     def _only_element(self) -> Any:
         if self.size != 1:
-            raise TypeError(
-                "only size-1 arrays can be converted to Python scalars, not one of shape "
-                f"{shape_text(self.shape)}: use asnumpy() or an index"
+            raise shortened(
+                TypeError(
+                    "only size-1 arrays can be converted to Python scalars, not one of shape "
+                    f"{shape_text(self.shape)}: use asnumpy() or an index"
+                )
             )
         return self._data.item()
 
@@ -261,7 +269,13 @@ class DenseArray:
     def asscalar(self) -> Any:
         """The single element. Raises ValueError if there are more."""
         if self.size != 1:
-            raise ValueError("The current array is not a scalar")
+            raise shortened(
+                ValueError(
+                    f"The current array is not a scalar: it has shape {shape_text(self.shape)}; "
+                    "write x.mean().asscalar() for the mean, such as of a batch's losses, or "
+                    "x.asnumpy()"
+                )
+            )
         return self._data.reshape(-1)[0]
 
     def __getitem__(self: Self, key: object) -> Self:

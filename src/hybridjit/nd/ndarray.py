@@ -253,14 +253,18 @@ class NDArray(TapedArray):
     def __matmul__(self, other: object) -> NDArray:
         if not isinstance(other, NDArray):
             return NotImplemented
-        raise TypeError("unsupported operand type(s) for @ of NDArrays: write nd.dot(x, y)")
+        raise shortened(
+            TypeError("unsupported operand type(s) for @ of NDArrays: write nd.dot(x, y)")
+        )
 
     def __format__(self, spec: str) -> str:
         if not spec:
             return str(self)
-        raise TypeError(
-            "unsupported format string passed to NDArray.__format__: write x.asscalar() for an "
-            f"array of one element; this one has shape {self.shape}"
+        raise shortened(
+            TypeError(
+                "unsupported format string passed to NDArray.__format__: write x.asscalar() for an "
+                f"array of one element; this one has shape {self.shape}"
+            )
         )
 
     def __pow__(self, other: object) -> NDArray:
