@@ -116,4 +116,4 @@ def test_the_profile_command_measures_training(capsys):
     assert "backward: " in text and "update SGD" in text and "a step takes" in text
     head = text.splitlines()[0]
     assert head.startswith("forward: digits (data f32[2,1,28,28], ") and " more) on " in head
-    assert head.count("f32[") == 4
+    assert head.count("f32[") == 6

@@ -33,7 +33,7 @@ Event = dict[str, Any]
 # thread.
 NATIVE, HOST, UPDATE, THREAD = range(4)
 _CLOSE = 0.05
-_NAMED = 4  # number of inputs to name: of a training step all parameters are inputs
+_NAMED = 6  # number of inputs to name: of a training step all parameters are inputs
 _LONG = 1e-3  # seconds: for longer runs the sum of the steps must match an unwatched run
 
 
