@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 else:
     image_codecs = Late(".._core.image_codecs", __package__)
 
-# Numbers that the narrowest float and integer types hold.
-_LARGEST = float(np.finfo(np.float16).max)
-_LARGEST_INTEGER = np.iinfo(np.int8).max
+# Largest numbers of the narrowest types, float16 and int8.
+_LARGEST = 65504.0
+_LARGEST_INTEGER = 127
 
 
 @public
