@@ -286,7 +286,8 @@ def layer_norms() -> None:
     for channels, nsize in ((5, 3), (7, 5), (2, 5), (6, 1)):
         add("LRN", (2, channels, 3, 4), nsize=nsize, alpha=0.5, beta=0.6, knorm=1)
     add("LRN", (1, 20, 2, 2), nsize=5)
-    bad("LRN", (2, 3, 4), error=ShapeError, says="4D data", nsize=3)
+    add("LRN", (3, 20), nsize=5, alpha=0.5, beta=0.6, knorm=1)
+    bad("LRN", (2, 3, 4), error=ShapeError, says="4D or 2D data", nsize=3)
     bad("LRN", (2, 3, 4, 4), error=AttributeValueError, says="nsize must be at least 1", nsize=0)
     for axes in ((0,), (1, 2), (-1,), (0, 1, 2)):
         add("moments", (2, 3, 4), axes=axes)

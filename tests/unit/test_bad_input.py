@@ -417,5 +417,23 @@ def test_a_number_beyond_float32_is_refused_where_the_attribute_is_float32(numbe
     assert (nd.ones((2,)) * number).shape == (2,)  # scalars are double
 
 
+@both_ways
+@pytest.mark.parametrize("number", [1e-40, 1e-45, 1e-310])
+def test_a_denormal_number_is_refused_as_in_mxnet(number, active):
+    net = nn.LeakyReLU(number)
+    net.hybridize(active)
+    with pytest.raises(AttributeValueError, match="slope takes float of at least 1.18e-38"):
+        net(nd.ones((2,)))
+    (prior, *_) = nd.contrib.MultiBoxPrior(nd.ones((1, 1, 2, 2)), sizes=(float(number),))
+    assert (prior.asnumpy() < 1).all()  # numbers of lists are read without this limit
+
+
+@pytest.mark.parametrize("number", [1e-310, -5e-324])
+def test_a_denormal_double_is_refused(number):
+    with pytest.raises(AttributeValueError, match="takes double of at least 2.23e-308"):
+        nd.ones((2,)) * number
+    assert (nd.ones((2,)) * 1e-300).asnumpy().max() == 0
+
+
 def test_the_largest_float32_in_nine_digits_is_a_number():
     assert nd.LeakyReLU(-nd.ones((1,)), slope=3.40282347e38).asscalar() == -np.finfo("f").max

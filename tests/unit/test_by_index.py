@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from compiling import assert_near, call, compiled, run_compiled, run_reference, var
+from hybridjit import autograd, nd
 from hybridjit.errors import MXNetError
 
 SIZE = 7  # of the axis that is selected from
@@ -46,6 +47,23 @@ def test_take_and_pick(mode: str, index: str):
         check("take", table(*shape), indices(index, 4, 5), axis=axis, mode=mode)
         rest = [n for i, n in enumerate(shape) if i != axis]
         check("pick", table(*shape), indices(index, *rest), axis=axis, mode=mode)
+
+
+@pytest.mark.parametrize("mode", ["clip", "wrap"])
+@pytest.mark.parametrize("given", [1e10, 3e9, -1e10, np.inf, np.nan, 2**31 - 128])
+def test_pick_takes_indices_as_c_integers(given: float, mode: str) -> None:
+    """MXNet: 0 for 1e10, which is the smallest int32, and the gradient goes to that element."""
+    index = np.full(3, given, "float32")
+    check("pick", table(3, SIZE), index, mode=mode)
+    whole = -(2**31) if not abs(given) < 2**31 else int(given)
+    place = whole % SIZE if mode == "wrap" else min(max(whole, 0), SIZE - 1)
+    x = nd.array(table(3, SIZE))
+    x.attach_grad()
+    with autograd.record():
+        y = nd.pick(x, nd.array(index), mode=mode)
+    y.backward()
+    np.testing.assert_array_equal(y.asnumpy(), x.asnumpy()[:, place])
+    np.testing.assert_array_equal(x.grad.asnumpy(), [np.arange(SIZE) == place] * 3)
 
 
 @pytest.mark.parametrize("data", DATA_TYPES)

@@ -144,3 +144,14 @@ def test_normalising_the_first_axis_equals_the_last_transposed():
     rows = nd.LayerNorm(nd.array(x), gamma, beta, axis=0).asnumpy()
     columns = nd.LayerNorm(nd.array(x.T), gamma, beta, axis=1).asnumpy()
     np.testing.assert_allclose(rows, columns.T, 0, 1e-4)
+
+
+@pytest.mark.parametrize("axis", [0, 1, None])
+def test_a_sum_beyond_float32_has_an_infinite_mean(axis):
+    """MXNet: infinity, eager and hybridized; float16 and float64 hold their means."""
+    for dtype, wanted in (("float32", np.inf), ("float64", 3e38), ("float16", 6e4)):
+        x = nd.full((4, 8), 6e4 if dtype == "float16" else 3e38, dtype=dtype)
+        for active in (False, True):
+            net = nn.HybridLambda(lambda F, x: F.mean(x, axis=axis))
+            net.hybridize(active)
+            np.testing.assert_allclose(net(x).asnumpy(), wanted, rtol=1e-3)

@@ -348,6 +348,25 @@ def test_numbers_beyond_float32_are_refused_and_leave_the_weights(name, given):
     assert all((weight.asnumpy() == 1).all() for weight in weights)
 
 
+@pytest.mark.parametrize("name", ["adam", "ftrl", "nag", "rmsprop", "signum"])
+def test_denormal_rates_are_refused_as_in_mxnet(name):
+    """Ftrl divides by its rate: a weight would be NaN."""
+    weights = [nd.ones((3,)), nd.ones((2,))]
+    updater = get_updater(mx.optimizer.create(name, learning_rate=1e-40))
+    with pytest.raises(mx.MXNetError, match="lr takes float of at least 1.18e-38"):
+        updater([0, 1], [nd.ones((3,)), nd.ones((2,))], weights)
+    assert all((weight.asnumpy() == 1).all() for weight in weights)
+
+
+@pytest.mark.parametrize("name", ["sgd", "adagrad", "adadelta"])
+def test_denormal_rates_that_mxnet_takes(name):
+    given = {} if name == "adadelta" else {"learning_rate": 1e-40}
+    updater = get_updater(mx.optimizer.create(name, wd=1e-40, **given))
+    weight = nd.ones((3,))
+    updater([0], [nd.zeros((3,))], [weight])
+    assert (weight.asnumpy() == 1).all()
+
+
 @pytest.mark.parametrize(
     "name, argument",
     [

@@ -70,6 +70,8 @@ class Trainer:
     ------
     ValueError
         If ``params`` contains other objects than parameters, or the optimizer is unknown.
+    TypeError
+        If ``params`` is empty, as ``net.params`` of a block that has children alone.
     RuntimeError
         If a parameter is not initialized.
     AssertionError
@@ -301,6 +303,8 @@ class Trainer:
         UserWarning
             If a gradient was not written by backward since the last step, unless
             ``ignore_stale_grad``.
+        ZeroDivisionError
+            If ``batch_size`` is 0.
         """
         try:
             self._check_and_rescale_grad(self._share(batch_size))
@@ -316,6 +320,11 @@ class Trainer:
             return self._scale / batch_size
         except TypeError:
             raise TypeError(f"batch_size is a number, got {batch_size!r}") from None
+        except ZeroDivisionError:
+            raise ZeroDivisionError(
+                f"gradients are divided by batch_size, got {batch_size!r}: pass the number of "
+                "samples, or 1 for a loss that is a mean"
+            ) from None
 
     @public
     def allreduce_grads(self) -> None:

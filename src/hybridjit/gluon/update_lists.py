@@ -79,6 +79,11 @@ def listed(params: object) -> list[Parameter]:
             raise ValueError(
                 f"First argument must be a list or dict of Parameters, got list of {type(param)}."
             )
+    if not params:
+        raise TypeError(
+            "Trainer needs at least one Parameter, got none: net.params are a block's own ones "
+            "alone; pass net.collect_params(), and check the pattern given to it"
+        )
     return list(params)
 
 

@@ -38,6 +38,8 @@ _FLOAT = re.compile(
     r"\s*[-+]?(\d+(\.\d*)?([eE][-+]?\d+)?|\.\d+([eE][-+]?\d+)?|inf|nan)\s*\Z", re.ASCII
 )
 _BEYOND_SINGLE = 2.0**128 - 2.0**103  # from here on, float32 rounds to infinity
+LEAST_SINGLE = 1.1754943e-38  # MXNet's parser of numbers refuses smaller ones but 0: denormals
+_LEAST_DOUBLE = 2.0**-1022
 _TUPLE = re.compile(r"\s*[\(\[](.*)[\)\]]\s*\Z", re.DOTALL)
 _BOUNDS = re.compile(r"\[(\d+),(\d+)\]")
 _BLANKS = " \t\n\r\f\v"
@@ -77,6 +79,25 @@ def _single(text: str) -> float:
     if math.isfinite(value) and abs(value) >= _BEYOND_SINGLE:
         raise ValueError
     return value
+
+
+def _normal_single(text: str) -> float:
+    return _require_normal(text, _single(text), LEAST_SINGLE)
+
+
+def _normal_double(text: str) -> float:
+    return _require_normal(text, _double(text), _LEAST_DOUBLE)
+
+
+def _require_normal(text: str, value: float, least: float) -> float:
+    """Numbers of lists, and those that may be None, are read by another parser without limit."""
+    if _is_below(text, value, least):
+        raise ValueError
+    return value
+
+
+def _is_below(text: str, value: float, least: float) -> bool:
+    return abs(value) < least and bool(re.match(r"[-+\s0.]*[1-9]", text))
 
 
 def _bool(text: str) -> bool:
@@ -135,10 +156,21 @@ def _optional_ints(text: str) -> tuple[int | None, ...]:
     return tuple(None if p.strip() == "None" else _size(p) for p in _items(text))
 
 
-def _limit(text: str) -> str:
-    """The limit that a number of this text exceeds, for a message."""
-    is_number = _FLOAT.match(text) and math.isfinite(float(text))
-    return f" below {_BEYOND_SINGLE:.3g}, the limit of float32" if is_number else ""
+def _limit(text: str, parse: Callable[[str], Any]) -> str:
+    """The limit of its type that a number of this text passes, for a message."""
+    if not _FLOAT.match(text) or not math.isfinite(value := float(text)):
+        return ""
+    for normal, least, name in _LIMITS:
+        if parse is normal and _is_below(text, value, least):
+            return f" of at least {least:.3g} (or 0), the least normal number of {name}"
+    is_single = parse in (_normal_single, _finite_single)
+    return f" below {_BEYOND_SINGLE:.3g}, the limit of float32" if is_single else ""
+
+
+_LIMITS = (
+    (_normal_single, LEAST_SINGLE, "float32"),
+    (_normal_double, _LEAST_DOUBLE, "float64"),
+)
 
 
 def _require_finite(value: float) -> float:
@@ -171,8 +203,8 @@ def _dtype(text: str) -> np.dtype:
 _PARSERS: dict[str, Callable[[str], Any]] = {
     "int": _int,
     "long": _long,
-    "float": _single,
-    "double": _double,
+    "float": _normal_single,
+    "double": _normal_double,
     "bool": _bool,
     "shape": _shape,
     "pairs": _pairs,
@@ -227,7 +259,7 @@ class Attr:
             finite = (
                 "finite " if parse in (_finite_single, _finite_double, _floats, _doubles) else ""
             )
-            limit = _limit(text) if parse in (_single, _finite_single) else ""
+            limit = _limit(text, parse)
             raise AttributeValueError(
                 f"attribute {self.name} takes {finite}{self.type.rstrip('~')}{limit}, got "
                 f"{_shown(text)}"

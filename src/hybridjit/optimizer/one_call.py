@@ -21,7 +21,7 @@ from ..ir.update import UpdateRule
 from ..nd import NDArray
 from ..nd.buffers import Places
 from ..nd.undo import OPEN, attributes_of
-from ..ops.attrs import Attrs, Declared
+from ..ops.attrs import LEAST_SINGLE, Attrs, Declared
 from ..ops.registry import lookup
 from ..runtime.arena import address_of
 from ..runtime.update_table import Row, UpdateTable
@@ -202,8 +202,10 @@ class OneCall:
 
 
 def _is_out_of_range(given: object, held: np.ndarray) -> bool:
-    """Whether float32 holds a finite number as infinity, which operators reject."""
-    return bool((np.isinf(held) & np.isfinite(np.asarray(given, np.float64))).any())
+    """Whether operators reject a number: it is infinite in float32, or denormal."""
+    exact = np.asarray(given, np.float64)
+    beyond = np.isinf(held) & np.isfinite(exact)
+    return bool((beyond | (exact != 0) & (abs(exact) < LEAST_SINGLE)).any())
 
 
 @quiet(over="ignore")  # out of float32's range becomes infinity: the caller decides

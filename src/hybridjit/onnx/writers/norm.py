@@ -85,11 +85,20 @@ def _per_channel(g: Exporter, x: Value, channels: int, rank: int) -> Value:
 
 @writes("LRN")
 def local_response(g: Exporter, use: Use, x: Value) -> Value:
-    """Normalization by the squares of neighbouring channels."""
+    """Normalization by the squares of neighbouring channels; a matrix with axes of size 1 added,
+    because ONNX Runtime takes four axes alone."""
+    if g.rank(x) == 2:
+        cells = g.emit("Unsqueeze", x, g.ints(2, 3), at="cells")
+        return g.emit("Squeeze", _local_response(g, use, cells, "near"), g.ints(2, 3))
+    return _local_response(g, use, x, "")
+
+
+def _local_response(g: Exporter, use: Use, x: Value, at: str) -> Value:
     attrs = use.attrs
     return g.emit(
         "LRN",
         x,
+        at=at,
         alpha=attrs["alpha"],
         beta=attrs["beta"],
         bias=attrs["knorm"],

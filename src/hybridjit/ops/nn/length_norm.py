@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..._core.types import Shape, merge, shape_text
+from ..._core.types import Shape, merge, product, shape_text
 from ...errors import AttributeValueError, ShapeError
 from ..algebra import div, in_single, mul, scaled, shifted, sub, total
 from ..attrs import AttrValue
@@ -74,8 +74,8 @@ def _infer_lrn(ins: Types, outs: Types, *, nsize: int, **attrs: AttrValue) -> tu
     require_float("LRN", data)
     if nsize < 1:
         raise AttributeValueError(f"nsize must be at least 1, got {nsize}")
-    if data.shape is not None and len(data.shape) != 4:
-        raise ShapeError(f"LRN needs 4D data, got {shape_text(data.shape)}")
+    if data.shape is not None and len(data.shape) not in (2, 4):
+        raise ShapeError(f"LRN needs 4D or 2D data, got {shape_text(data.shape)}")
     return (data,), merged(outs, (data,))
 
 
@@ -99,12 +99,12 @@ def _lrn(data: np.ndarray, *, alpha: float, beta: float, knorm: float, nsize: in
 
 def _sum_around(g: Builder[X], x: X, nsize: int) -> X:
     """Sum over the neighbouring channels of each one: Pooling with channels as rows."""
-    batch, channels, height, width = g.type(x).dims
+    batch, channels, *inner = dims = g.type(x).dims
     reach = min((nsize - 1) // 2, channels - 1)
-    rows = reshape(g, x, (batch, 1, channels, height * width), at="rows")
+    rows = reshape(g, x, (batch, 1, channels, product(tuple(inner))), at="rows")
     kernel, pad = (2 * reach + 1, 1), (reach, 0)
     summed = g.op(POOLING, rows, at="around", pool_type="sum", kernel=kernel, pad=pad)
-    return reshape(g, summed, (batch, channels, height, width))
+    return reshape(g, summed, dims)
 
 
 def _grad_lrn(

@@ -284,6 +284,8 @@ def _infer_group_adagrad(ins: Types, outs: Types, **attrs: AttrValue) -> tuple[T
 
 
 BETAS = "beta1:float=0.9 beta2:float=0.999 epsilon:float=1e-08"
+# MXNet computes AdaGrad and AdaDelta from operators on arrays, whose scalars may be denormal.
+_RATE, _DECAY = "lr:float?!", "wd:float?=0"
 ADAMW = f"lr:float! {BETAS} wd:float=0 eta:float! clip_gradient:float=-1"
 
 register_update(
@@ -350,7 +352,7 @@ register_update(
 register_update(
     "_sparse_adagrad_update",
     "weight grad *history",
-    f"lr:float! epsilon:float=1e-07 wd:float=0 {SCALES}",
+    f"{_RATE} epsilon:float=1e-07 {_DECAY} {SCALES}",
     in_single(adagrad),
     "Step of AdaGrad.",
     on_stored=OnStored.UPDATE,
@@ -359,7 +361,7 @@ register_update(
 register_update(
     "_adadelta_update",
     "weight grad *gradients *changes",
-    f"lr:float! rho:float! rest:float! epsilon:float! wd:float=0 {SCALES}",
+    f"{_RATE} rho:float! rest:float! epsilon:float! {_DECAY} {SCALES}",
     in_single(adadelta),
     "Step of AdaDelta.",
     internal=True,

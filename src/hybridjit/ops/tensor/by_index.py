@@ -10,7 +10,16 @@ import numpy as np
 
 from ..._core.config import PREFIX, config
 from ..._core.shapes import is_np_shape
-from ..._core.types import FLOAT32, FLOAT64, INT64, TensorType, merge_shapes, product, shape_text
+from ..._core.types import (
+    FLOAT32,
+    FLOAT64,
+    INT32,
+    INT64,
+    TensorType,
+    merge_shapes,
+    product,
+    shape_text,
+)
 from ...errors import AttributeValueError, DTypeError, MXNetError, ShapeError
 from ..algebra import add, as_shape, clipped, equals, in_dtype, remainder, zeros_like
 from ..building import Builder, Many, Reached, X
@@ -78,9 +87,9 @@ def take(a: np.ndarray, indices: np.ndarray, *, axis: int, mode: str) -> np.ndar
     return np.asarray(np.take(a, index, axis=axis), order="C")
 
 
-def within(g: Builder[X], indices: X, size: int, mode: str) -> X:
+def within(g: Builder[X], indices: X, size: int, mode: str, dtype: np.dtype = INT64) -> X:
     """Integer indices in [0, size): clipped or wrapped."""
-    index = g.op(lookup("Cast"), indices, at="index", dtype=INT64)
+    index = g.op(lookup("Cast"), indices, at="index", dtype=dtype)
     if mode == "wrap":
         return remainder(g, index, size)
     return clipped(g, index, 0.0, size - 1)
@@ -161,7 +170,8 @@ def pick(
     if product(shape) == 0:
         return np.empty(shape, data.dtype)
     one_each = (*data.shape[:place], 1, *data.shape[place + 1 :])
-    chosen = rows_within("pick", index, data.shape[place], mode).reshape(one_each)
+    number = convert(index, INT32)  # MXNet's pick takes a C int: 1e10 is its smallest value
+    chosen = rows_within("pick", number, data.shape[place], mode).reshape(one_each)
     return np.asarray(np.take_along_axis(data, chosen, place).reshape(shape), order="C")
 
 
@@ -183,7 +193,7 @@ def _grad_pick(
         return None, None
 
     def by_data() -> X:
-        index = as_shape(g, within(g, ins[1], t.dims[place], mode), kept)
+        index = as_shape(g, within(g, ins[1], t.dims[place], mode, INT32), kept)
         d = broadcast(g, as_shape(g, douts[0], kept), t.dims, at="head")
         return g.op(lookup("where"), _is_at(g, index, place, t), d, zeros_like(g, d))
 

@@ -60,13 +60,17 @@ def _prod(data: np.ndarray, axes: Shape) -> np.ndarray:
 
 
 def _mean(data: np.ndarray, axes: Shape) -> np.ndarray:
-    """Sum divided by count; integers wrap in their dtype and the quotient is an integer."""
+    """Sum divided by count; integers wrap in their dtype and the quotient is an integer.
+
+    A sum beyond float32 is infinite, as in kernels and in MXNet, unless the data are float64.
+    """
     if data.dtype.kind == "b":
         return np.any(data, axis=axes)
     count = product(tuple(data.shape[a] for a in axes))
     total = _sum(data, axes)
     if data.dtype.kind == "f":
-        return total / np.float64(count)
+        held = total if data.dtype == FLOAT64 else convert(total, FLOAT32)
+        return held / np.float64(count)
     divisor = int(np.asarray(count).astype(data.dtype)) or 1
     sign = np.where(total < 0, -1, 1) * (1 if divisor > 0 else -1)
     return sign * (np.abs(total.astype(np.int64)) // abs(divisor))

@@ -58,7 +58,8 @@ class _Gather:
     def _pick(self, row: Value) -> Index:
         b, spec = self.b, self.spec
         outer, place = b.divmod(row, spec.inner)
-        chosen = self._within(self._number(row), spec.size, spec.mode)
+        number = load_index(b, self.index, row, spec.index, "int32")  # MXNet's pick takes a C int
+        chosen = self._within(number, spec.size, spec.mode)
         return b.add(b.mul(b.add(b.mul(outer, spec.size), chosen), spec.inner), place)
 
     def _nd(self, row: Value) -> Index:
@@ -152,10 +153,10 @@ def emit_one_hot(b: LoopBuilder, spec: OneHotSpec, args: Arguments) -> None:
             b.store(ir.Constant(element, spec.on), target, place)
 
 
-def load_index(b: LoopBuilder, pointer: Value, at: Index, dtype: str) -> Value:
-    """Element ``at`` as a 64-bit integer; the smallest one for NaN and out of range."""
+def load_index(b: LoopBuilder, pointer: Value, at: Index, dtype: str, kind: str = "int64") -> Value:
+    """Element ``at`` as a 64-bit integer; the smallest one of ``kind`` for NaN and out of range."""
     raw = held(b, b.load_scalar(pointer, at, ELEMENTS[dtype].stored), dtype)
-    return converted(b, raw, dtype, "int64")
+    return converted(b, converted(b, raw, dtype, kind), kind, "int64")
 
 
 def bring_within(b: LoopBuilder, index: Value, size: Index, mode: Outside, flag: Value) -> Value:
