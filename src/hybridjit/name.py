@@ -2,13 +2,17 @@
 
 Symbols and prefixes of Gluon blocks get their names from ``NameManager.current``. Outside of
 ``with`` blocks that is one manager for the whole process; entering one replaces it in this thread.
+
+While a block is traced, :data:`TRACED` has the names of the blocks around the node that is made.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import count
+from typing import Any
 
 from ._core.async_safety import outside
 
@@ -17,6 +21,28 @@ class _Stack(threading.local):
     """The managers entered with ``with`` in this thread."""
 
     entered: tuple[NameManager, ...] = ()
+
+
+class _Traced(threading.local):
+    """The block whose ``hybrid_forward`` runs in this thread, and the names of the blocks around
+    its nodes, outermost first; the root has no name."""
+
+    block: Any = None
+    path: tuple[str, ...] = ()
+
+
+TRACED = _Traced()
+
+
+@contextmanager
+def tracing(block: object, name: str) -> Iterator[None]:
+    """Trace ``block``, a child called ``name``; "" for the root."""
+    outer = TRACED.block, TRACED.path
+    TRACED.block, TRACED.path = block, (*TRACED.path, name) if name else ()
+    try:
+        yield
+    finally:
+        TRACED.block, TRACED.path = outer
 
 
 class _ManagerType(type):

@@ -604,13 +604,27 @@ class TestWholeNetworks:
         browser.run('app.graph.toggle(app.graph.nodes.find((n) => n.title === "stage1"))')
         opened = browser.run(TITLES)
         assert "stage1" not in opened and "stage2" in opened and len(opened) > len(titles) + 10
-        assert (
-            browser.run('document.querySelector("#opened button").dataset.block') == "deep_stage1"
-        )
+        assert browser.run('document.querySelector("#opened button").dataset.block') == "stage1"
         browser.click("#opened button")
         assert browser.run(TITLES) == titles
         browser.run('document.getElementById("check-blocks").click()')
         assert len(browser.run(TITLES)) > 30 and browser.problems == []
+
+    def test_blocks_of_flat_names_fold_by_the_tree_of_blocks(self, browser, folder):
+        class Layer(gluon.HybridBlock):
+            def __init__(self) -> None:
+                super().__init__()
+                self.inner, self.outer = nn.Dense(8, in_units=8), nn.Dense(8, in_units=8)
+
+            def hybrid_forward(self, F, x):
+                return self.outer(F.cumsum(self.inner(x), axis=1)) + x
+
+        net = nn.HybridSequential()
+        net.add(*(Layer() for _ in range(12)))
+        net.initialize()
+        browser.open(Path(hybridjit.view(net, nd.ones((2, 8)), path=folder / "flat.html")))
+        assert browser.run(TITLES) == ["input", *(f"Layer[{number}]" for number in range(12))]
+        assert "Layer[8]/inner" in browser.run("[...app.graph.tree.sizes.keys()]")
 
     def test_a_block_adds_up_its_steps(self, browser, deep):
         browser.open(deep)
@@ -635,7 +649,7 @@ class TestWholeNetworks:
         browser.open(deep)
         for track in range(browser.run("Model.tracks.length")):
             browser.run(f"app.showTrack(Model.tracks[{track}])")
-            browser.run("app.graph.tree.opened.add('deep_stage1'); app.graph.cache.clear()")
+            browser.run("app.graph.tree.opened.add('stage1'); app.graph.cache.clear()")
             browser.run("app.graph.show(app.track, app.stop, true); app.graph.zoom(2)")
             browser.settle()
             overlapping = browser.run(

@@ -29,6 +29,7 @@ from ..context import Context
 from ..errors import DeferredInitializationError, MXNetError, did_you_mean
 from ..ir.node import Output, precision_of
 from ..name import STACK as NAMES
+from ..name import TRACED, tracing
 from ..nd import NDArray
 from ..nd.interpreter import Monitor
 from ..nd.memory import DENSE_KINDS
@@ -47,7 +48,7 @@ from .call_checks import (
 )
 from .inference import deferred_failures, finish_deferred, set_shapes, variable_types
 from .model_file import described_graph
-from .naming import OPEN
+from .naming import OPEN, name_within
 from .parameter import Parameter, ParameterDict
 from .precision import DEFAULT
 from .saving import export_graph
@@ -486,11 +487,11 @@ class HybridBlock(Block):
             mode_of(list(tensors_in(found)))
         return found
 
-    @restoring(OPEN, NAMES)
+    @restoring(OPEN, NAMES, TRACED)
     def forward_symbols(self, *args: object) -> Nested:
         """Call ``hybrid_forward`` with F = sym, with operator names in this block's scope."""
         params = {name: as_mode(p.var()) for name, p in self._reg_params.items()}
-        with self.name_scope():
+        with self.name_scope(), tracing(self, name_within(TRACED.block, self)):
             try:
                 return self.hybrid_forward(sym, *args, **params)
             except TypeError as error:
@@ -504,7 +505,7 @@ class HybridBlock(Block):
     # ---- tracing ------------------------------------------------------------------------------
 
     @holding(_tracing)
-    @restoring(OPEN, NAMES, ATTRIBUTES, CONTEXTS, FLAGS)  # also for scopes of the user
+    @restoring(OPEN, NAMES, TRACED, ATTRIBUTES, CONTEXTS, FLAGS)  # also for scopes of the user
     def _traced(self, args: Sequence[object]) -> Trace:
         """The block's graph for arguments of this structure, traced at the first use."""
         found = self._trace

@@ -7,8 +7,8 @@ prefix and its ParameterDict. Open scopes are local to their thread.
 from __future__ import annotations
 
 import threading
-from collections import Counter
-from typing import NamedTuple, Protocol, TypedDict
+from collections import Counter, OrderedDict
+from typing import Any, NamedTuple, Protocol, TypedDict
 
 from .._core.async_safety import outside
 from ..name import NameManager, Prefix
@@ -23,6 +23,12 @@ class Prefixed(Protocol):
 
     @property
     def params(self) -> ParameterDict: ...
+
+
+class Parent(Prefixed, Protocol):
+    """A block with children."""
+
+    _children: OrderedDict[str, Any]
 
 
 class _Entered(NamedTuple):
@@ -107,6 +113,21 @@ def _parameters(
         return ParameterDict(prefix, shared)
     params = getattr(params, "params", params)  # a block, as MXNet allows
     return ParameterDict(params.prefix, params)
+
+
+def name_within(parent: Parent | None, block: Prefixed) -> str:
+    """Name of a child block in its parent: the attribute, else the name in the parent's scope.
+
+    A block in a sequence without a name in that scope is ``Class[number]``. "" without parent.
+    """
+    if parent is None:
+        return ""
+    key = next((key for key, child in parent._children.items() if child is block), "")
+    if key and not key.isdigit():
+        return key
+    if block.prefix != parent.prefix and block.prefix.startswith(parent.prefix):
+        return block.prefix.removeprefix(parent.prefix).strip("_")
+    return f"{type(block).__name__}[{key}]"
 
 
 class BlockArgs(TypedDict, total=False):

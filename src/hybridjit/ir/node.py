@@ -42,6 +42,7 @@ class Node:
     text    attributes as symbol JSON spells them, hidden ``__x__`` keys included
     attrs   the operator's attributes parsed, defaults filled in
     source  the user's line, ``file:line in function``; empty if it came from a file
+    block   names of the Gluon blocks around it, outermost first; empty outside of blocks
     """
 
     op: OpDef | None
@@ -50,6 +51,7 @@ class Node:
     inputs: tuple[Output, ...]
     attrs: Attrs = field(repr=False)
     source: str = ""
+    block: tuple[str, ...] = ()
 
     @property
     def is_variable(self) -> bool:

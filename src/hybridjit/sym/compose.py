@@ -13,7 +13,7 @@ from .._core.frames import user_line
 from ..attribute import AttrScope
 from ..errors import MXNetError, located
 from ..ir.node import HIDDEN_KEYS, Node, Output, variable
-from ..name import NameManager
+from ..name import TRACED, NameManager
 from ..ops.namespace import attr_texts, is_variadic
 from ..ops.record import OpDef
 
@@ -54,7 +54,7 @@ def compose(
     edges = tuple(
         by_name.get(n) or Output(_implicit_variable(op, name, n, text, source)) for n in names
     )
-    return Node(op, name, text, edges, attrs, source)
+    return Node(op, name, text, edges, attrs, source, TRACED.path)
 
 
 def _as_text(value: object) -> str:

@@ -17,7 +17,7 @@ from ..attribute import AttrScope
 from ..control import Body, branch, each, repeat
 from ..errors import output_and_states
 from ..ir.node import Node, Output, topological, variable
-from ..name import NameManager
+from ..name import TRACED, NameManager
 from ..ops.attrs import Attrs
 from ..ops.record import OpDef
 from ..ops.registry import lookup
@@ -285,7 +285,7 @@ def _node(
     }
     text = {**user_texts(None), **{k: str(v) for k, v in {**numbers, **counts}.items()}}
     name = NameManager.current.get(None, op.name)
-    node = Node(op, name, text, tuple(operands), {}, user_line())
+    node = Node(op, name, text, tuple(operands), {}, user_line(), TRACED.path)
     return (kind((Output(node, k),)) for k in range(counts["num_outputs"]))
 
 

@@ -7,6 +7,7 @@ operators; :mod:`.symbol` adds them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import NoReturn, TypeVar
 
 from .._core.config import config
@@ -224,7 +225,7 @@ def substituted(
         else:
             inputs = tuple(moved(edge) for edge in node.inputs)
             called = renamed.get(node, node.name)
-            new[node] = Node(node.op, called, node.text, inputs, node.attrs, node.source)
+            new[node] = replace(node, name=called, inputs=inputs)
     return [moved(output) for output in outputs]
 
 

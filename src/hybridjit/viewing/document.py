@@ -27,7 +27,7 @@ from ..runtime.executable import Executable
 from ..runtime.split_batch import SplitBatch
 from ..trained import Trained
 from .code import kernels
-from .graphs import ValueTable, Watcher, reference, stages
+from .graphs import ValueTable, Watcher, block_paths, reference, stages
 from .parameters import parameters
 from .plans import plan_record, readers, steps
 from .profiles import profile_record
@@ -258,6 +258,7 @@ def _document(
         },
         "values": table.records,
         "lines": table.lines(),
+        "blocks": block_paths(subject.outputs),
         "parts": parts,
         "training": training,
         "parameters": parameters(subject.params, [readers(e.plan) for e in executables]),

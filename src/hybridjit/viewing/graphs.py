@@ -118,6 +118,15 @@ def _traced(outputs: Iterable[Output], table: ValueTable) -> Stage:
     return stage
 
 
+def block_paths(outputs: Iterable[Output]) -> dict[str, list[str]]:
+    """The names of the Gluon blocks around each node, outermost first; without nodes of none."""
+    return {
+        short_name(node.name): [short_name(name) for name in node.block]
+        for node in topological(tuple(outputs))
+        if node.block
+    }
+
+
 def _node(node: Node, names: Mapping[Node, str]) -> Value:
     text = {k: v for k, v in node.text.items() if node.op and not k.startswith("__")}
     return {

@@ -19,7 +19,7 @@ from ..errors import ModelFormatError
 from ..formats.json_stream import JSON
 
 FORMAT = "hybridjit-view"
-VERSION = 2
+VERSION = 3
 Reference = tuple[str, int]  # name of a value, and index of its output
 
 
@@ -351,6 +351,8 @@ class Document(TypedDict):
 
     values      of all stages, without duplicates
     lines       the source lines of values, if the files are readable
+    blocks      the Gluon blocks around each value of a traced network, outermost first; values of
+                a graph from a file have none
     """
 
     format: str
@@ -362,6 +364,7 @@ class Document(TypedDict):
     machine: Machine
     values: list[Value]
     lines: dict[str, str]
+    blocks: dict[str, list[str]]
     parts: list[Part]
     training: Training | None
     parameters: list[Parameter]
@@ -372,7 +375,7 @@ def require_document(found: object, name: str) -> Document:
     """``found`` if it is a document. Raises ModelFormatError that names the first error."""
     if not isinstance(found, dict) or found.get("format") != FORMAT:
         raise ModelFormatError(f"{name}: not a document of hybridjit view")
-    if found.get("version") not in (1, VERSION):
+    if found.get("version") not in range(1, VERSION + 1):
         version = str(found.get("version"))[:20]
         raise ModelFormatError(
             f"{name}: document version {version} is not supported, only 1 to {VERSION}"
@@ -380,6 +383,8 @@ def require_document(found: object, name: str) -> Document:
     try:
         if found["version"] == 1:
             _add_version_2(found)
+        if found["version"] == 2:
+            found |= {"version": VERSION, "blocks": {}}
         _require(found, Document, "the document")
         _require_places(typing.cast(Document, found))
     except _Wrong as error:
@@ -389,7 +394,7 @@ def require_document(found: object, name: str) -> Document:
 
 def _add_version_2(found: dict[str, JSON]) -> None:
     """Add to a document of version 1 the keys that it lacks: no spans, and no comparison."""
-    found["version"], found["comparison"] = VERSION, None
+    found["version"], found["comparison"] = 2, None
     for part in _listed(found.get("parts")):
         for timed in _listed((part.get("profile") or {}).get("parts")):
             timed |= {"once": timed.get("seconds"), "spans": []}

@@ -1,14 +1,17 @@
 "use strict";
-/* Blocks of a network from the names of its values: net_stage1_conv0_fwd is in the block stage1 of
-   net. Kernels and values that a block contains fold into one node. */
+/* Blocks of a network. A traced network has the blocks around each value in its document; in a graph
+   from a file they follow from the names: net_stage1_conv0_fwd is in the block stage1 of net.
+   Kernels and values that a block contains fold into one node. */
 
 const FEW_UNITS = 30;
 const MOST = 0.8;
 
 /** The names of the blocks around a value, outermost first, and of its layer. */
 function blockPath(value) {
-  const bare = value.split(":")[0].replace(/_(fwd|bwd|output|backward)$/, "");
-  return bare.split("_").filter(Boolean);
+  const name = value.split(":")[0];
+  const bare = name.replace(/_(fwd|bwd|output|backward)$/, "");
+  return Model.blocks.get(name) || Model.blocks.get(bare) || Model.blocks.get(`${bare}_fwd`)
+    || bare.split("_").filter(Boolean);
 }
 
 /** The words with which most of the paths begin, of which each has more. */
@@ -37,7 +40,7 @@ class Blocks {
     this.sizes = new Map();
     for (const path of paths) {
       for (let i = this.depth(path) + 1; i <= path.length; i++) {
-        const key = path.slice(0, i).join("_");
+        const key = path.slice(0, i).join("/");
         this.sizes.set(key, (this.sizes.get(key) || 0) + 1);
       }
     }
@@ -56,7 +59,7 @@ class Blocks {
   around(unit) {
     const path = this.paths.get(unit) || [];
     for (let i = this.depth(path) + 1; i <= path.length; i++) {
-      const key = path.slice(0, i).join("_");
+      const key = path.slice(0, i).join("/");
       if (this.sizes.get(key) > 1 && !this.opened.has(key)) return key;
     }
     return "";
@@ -69,7 +72,7 @@ class Blocks {
 
   /** The name without the prefix that all names share. */
   shortName(key) {
-    const words = key.split("_");
-    return words.slice(this.depth(words)).join("_");
+    const words = key.split("/");
+    return words.slice(this.depth(words)).join("/");
   }
 }

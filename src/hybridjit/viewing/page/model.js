@@ -114,6 +114,7 @@ const Model = {
   /** All tracks of a document. */
   load(found) {
     this.document = found;
+    this.blocks = new Map(Object.entries(found.blocks));
     this.tracks = found.parts.map((part, i) => new Track(part.name, part, i, part.stages, found.values));
     if (found.training) this.tracks.unshift(new Track("joint", null, -1, found.training.stages, found.values));
     this.lines = found.lines;
