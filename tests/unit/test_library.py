@@ -911,3 +911,16 @@ class TestNeon:
         ran(compiler, *STRICT, f"-I{tmp_path}", source, *linked, "-o", program)
         path, labels = recorded
         assert ran(qemu, program, path) == labels
+
+
+def test_a_library_that_was_compiled_again_is_loaded_again(tmp_path):
+    """The system's loader takes a path that it knows for the old library, even once it is gone."""
+    weights = nd.array([[1, 2]])
+    for number in (1, 2, 3):
+        nd.save(str(tmp_path / "net-0000.params"), {"arg:w": weights * number})
+        made = sym.FullyConnected(sym.var("data"), sym.var("w"), num_hidden=1, no_bias=True)
+        made.save(str(tmp_path / "net-symbol.json"))
+        path = library(tmp_path, model=tmp_path / "net", shape="data=1,2")
+        for _ in range(2):
+            loaded = hybridjit.library.load(f"{path}.so")
+            assert loaded(np.ones((1, 2), np.float32)).item() == 3 * number

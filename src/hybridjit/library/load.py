@@ -85,6 +85,24 @@ def load(
     return kind(opened, weights, threads)
 
 
+_versions: dict[str, list[tuple[int, int]]] = {}  # device and inode of files loaded, by path
+
+
+def _own_name(path: str) -> str:
+    """The path, written in another way for each file that was loaded from it.
+
+    The system's loader knows a library by this text: it would return the old library for a new
+    file, without looking at it.
+    """
+    status = os.stat(path)
+    versions = _versions.setdefault(path, [])
+    file = (status.st_dev, status.st_ino)
+    if file not in versions:
+        versions.append(file)
+    folder, name = os.path.split(path)
+    return os.path.join(folder, *["."] * versions.index(file), name)
+
+
 class _Opened:
     """A shared library: its functions, and its JSON description as ``facts``."""
 
@@ -95,7 +113,7 @@ class _Opened:
         with system_errors(path), open_file(path):
             pass  # CDLL would block on a named pipe; open_file raises for one
         try:
-            self._library = ctypes.CDLL(self.path)
+            self._library = ctypes.CDLL(_own_name(self.path))
         except OSError as error:
             raise MXNetError(f"{path}: {error}") from None
         if name is None and not hasattr(self._library, f"{stem}_abi_version"):
