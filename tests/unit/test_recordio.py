@@ -6,6 +6,8 @@ import fractions
 import os
 import pickle
 import struct
+import sys
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -194,6 +196,25 @@ def test_flags_and_missing_files(tmp_path):
         recordio.MXRecordIO(str(tmp_path / "x"), "a")
     with pytest.raises(MXNetError, match="nowhere"):
         recordio.MXRecordIO(str(tmp_path / "nowhere"), "r")
+
+
+@pytest.mark.parametrize(
+    "kind, given, options",
+    [
+        (".png", 95, {"compress_level": 9}),
+        (".png", -1, {"compress_level": 0}),
+        (".jpg", 0, {"quality": 1}),
+        (".jpg", 200, {"quality": 100}),
+    ],
+)
+def test_qualities_beyond_a_codec_are_its_nearest(kind, given, options, monkeypatch):
+    """As OpenCV does in MXNet: the default of 95 is for both kinds."""
+    image = mock.Mock()
+    monkeypatch.setitem(sys.modules, "cv2", None)
+    monkeypatch.setitem(sys.modules, "PIL", mock.Mock())
+    monkeypatch.setitem(sys.modules, "PIL.Image", image)
+    recordio.pack_img((0, 1, 2, 3), np.zeros((2, 2, 3), np.uint8), given, kind)
+    image.fromarray().save.assert_called_once_with(mock.ANY, mock.ANY, **options)
 
 
 def test_images_are_packed_and_unpacked(tmp_path):

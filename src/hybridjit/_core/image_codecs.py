@@ -31,11 +31,14 @@ def decoded(data: bytes, colour: bool) -> np.ndarray:
 def encoded(pixels: np.ndarray, extension: str, quality: int) -> bytes:
     """Pixels (H, W, 3) or (H, W) of uint8 as a file of the kind ``.jpg`` or ``.png``.
 
-    ``quality`` is 1 to 100 for JPEG, the compression 0 to 9 for PNG. Raises MXNetError.
+    ``quality`` is 1 to 100 for JPEG, the compression 0 to 9 for PNG; numbers beyond are the nearest
+    of these, as in OpenCV: ``pack_img`` has one default for both. Raises MXNetError.
     """
+    is_png = extension == ".png"
+    quality = min(max(quality, 0 if is_png else 1), 9 if is_png else 100)
     cv2 = _library("cv2")
     if cv2 is not None:
-        which = cv2.IMWRITE_PNG_COMPRESSION if extension == ".png" else cv2.IMWRITE_JPEG_QUALITY
+        which = cv2.IMWRITE_PNG_COMPRESSION if is_png else cv2.IMWRITE_JPEG_QUALITY
         turned = pixels[:, :, ::-1] if pixels.ndim == 3 else pixels
         is_done, found = cv2.imencode(extension, np.ascontiguousarray(turned), [which, quality])
         if not is_done:
@@ -45,8 +48,8 @@ def encoded(pixels: np.ndarray, extension: str, quality: int) -> bytes:
     if pil is None:
         raise _nobody("writing")
     file = io.BytesIO()
-    options = {"compress_level": quality} if extension == ".png" else {"quality": quality}
-    kind = "PNG" if extension == ".png" else "JPEG"
+    options = {"compress_level": quality} if is_png else {"quality": quality}
+    kind = "PNG" if is_png else "JPEG"
     pil.fromarray(np.ascontiguousarray(pixels)).save(file, kind, **options)
     return file.getvalue()
 
