@@ -20,6 +20,7 @@ from ._core.config import config
 from ._core.frames import public
 from ._core.types import Shape
 from .errors import MXNetError
+from .formats.atomic import system_errors
 from .gluon.symbol_block import SymbolBlock
 from .loading import load
 from .nd import NDArray, array
@@ -279,11 +280,12 @@ def _versions(model: str, epoch: int) -> _Files:
     """Each file of a model with its size in bytes and its modification time in nanoseconds."""
     pair = (f"{model}-symbol.json", f"{model}-{epoch:04d}.params")
     names = (model,) if model.endswith(".onnx") else pair
-    try:
-        states = [os.stat(name) for name in names]
-    except OSError as error:
-        raise MXNetError(f"{error.filename}: {error.strerror}") from None
-    return tuple((n, state.st_size, state.st_mtime_ns) for n, state in zip(names, states))
+    found = []
+    for name in names:
+        with system_errors(name):
+            state = os.stat(name)
+        found.append((name, state.st_size, state.st_mtime_ns))
+    return tuple(found)
 
 
 def _filled(rows: np.ndarray, size: int) -> np.ndarray:

@@ -164,6 +164,9 @@ class TestIndexed:
         with pytest.raises(MXNetError, match="x.rec is not a complete record file"):
             damaged.read_idx(1)
         assert damaged.read_idx(2) is None and damaged.read_idx(3) is None
+        for kind in (gluon.data.RecordFileDataset, gluon.data.vision.ImageRecordDataset):
+            with pytest.raises(MXNetError, match="x.rec ends before record 2"):
+                kind(paths[1])[1]
         pictures = image.ImageIter(1, (3, 2, 2), path_imgidx=paths[0], path_imgrec=paths[1])
         for _ in range(3):
             with pytest.raises(MXNetError, match=r"x\.rec"):

@@ -111,6 +111,32 @@ def pipe_from(path: Path, words: list[str], data: bytes = b"") -> Iterator[str]:
             os.close(held)
 
 
+NAMED: dict[str, Reader] = {
+    "nd.load": nd.load,
+    "nd.save": lambda path: nd.save(path, [nd.ones(1)]),
+    "sym.load": sym.load,
+    "load": hybridjit.load,
+    "load_parameters": lambda path: net().load_parameters(path),
+    "save_parameters": lambda path: net().save_parameters(path),
+    "imread": image.imread,
+    "a list of images": lambda path: image.ImageIter(
+        1, (3, 2, 2), imglist=[[0, path]], path_root="/"
+    ).next(),
+    "MXRecordIO": lambda path: hybridjit.recordio.MXRecordIO(path, "w"),
+    "onnx.load": hybridjit.onnx.load,
+    "library.load": hybridjit.library.load,
+    "Predictor": lambda path: hybridjit.batch.Predictor(path).load(),
+}
+
+
+@pytest.mark.parametrize("name", ["a\0b", "a\ud800"], ids=ascii)
+@pytest.mark.parametrize("door", NAMED)
+def test_names_that_no_file_can_have(door, name):
+    """A stranger's list of pictures, or request, may hold them."""
+    with pytest.raises(MXNetError, match="null character|surrogates not allowed|No such file"):
+        NAMED[door](name)
+
+
 @pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize("kind", ["pipe", "device", "directory", "link to a device"])
 def test_readers_reject_special_files_immediately(kind, reader, tmp_path):

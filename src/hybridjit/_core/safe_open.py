@@ -31,8 +31,7 @@ def open_file(
     """Open a regular file to read.
 
     pipe_bytes  the most bytes that may come out of a pipe; 0 refuses pipes. A pipe is waited for
-                only
-                while a process holds it open to write
+                only while a process holds it open to write
     follow      whether the name may be a link
 
     Raises OSError as ``open`` does, for other kinds of files, and when a pipe holds more.

@@ -120,6 +120,11 @@ def system_errors(path: Path) -> Iterator[None]:
     """
     require_name(path)
     try:
+        if b"\0" in os.fsencode(path):
+            raise ValueError("no file has a null character in its name")
+    except ValueError as error:  # UnicodeEncodeError as well
+        raise FileError(f"{os.fspath(path)!r}: {error}") from None
+    try:
         yield
     except FileError:
         raise  # of a call inside, with its own path

@@ -235,7 +235,8 @@ class Library:
 
     def _weights_path(self, given: str | os.PathLike[str] | None) -> bytes | None:
         if given is not None:
-            return os.fsencode(given)
+            with system_errors(given):
+                return os.fsencode(given)
         beside = self._facts["weights"]
         return os.fsencode(Path(self._opened.path).with_name(beside)) if beside else None
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 
 from ..._core.frames import public, public_methods
-from ...errors import is_of_call
+from ...errors import MXNetError, is_of_call
 from ...nd import NDArray
 from ...recordio import MXIndexedRecordIO
 from . import sampler
@@ -240,7 +240,11 @@ class RecordFileDataset(Dataset):
         self._record = MXIndexedRecordIO(self.idx_file, self.filename, "r")
 
     def __getitem__(self, idx: int) -> Sample:
-        return self._record.read_idx(self._record.keys[idx])
+        key = self._record.keys[idx]
+        record = self._record.read_idx(key)
+        if record is None:
+            raise MXNetError(f"{self.filename} ends before record {key}")
+        return record
 
     def __len__(self) -> int:
         return len(self._record.keys)
