@@ -156,9 +156,9 @@ def test_padding_of_images_is_bounded(
     assert not judged(name, *shapes, **attrs)
 
 
-@pytest.mark.parametrize("step", [5e-324, 1e-320, -1e-320])
+@pytest.mark.parametrize("step", [1e-300, -1e-300])
 def test_ranges_of_more_numbers_than_any_memory(step: float):
-    ends = (0, 1) if step > 0 else (1, 0)
+    ends = (0, 1e9) if step > 0 else (1e9, 0)
     with pytest.raises(AttributeValueError, match="too many elements"):
         run("_arange", start=ends[0], stop=ends[1], step=step)
     with pytest.raises(MXNetError):

@@ -113,7 +113,7 @@ def attribute_text(rng: random.Random, attr: Attr, old: str) -> str:
     return rng.choice(_TEXTS[attr.base])
 
 
-_TUPLES = {"shape": _LONG, "ints": (*_LONG, "None"), "floats": _REAL}
+_TUPLES = {"shape": _LONG, "pairs": _LONG, "ints": (*_LONG, "None"), "floats": _REAL}
 _TEXTS = {
     "int": _WHOLE,
     "long": _LONG,

@@ -324,7 +324,10 @@ def creation() -> None:
     add("_npi_eye", N=3)
     add("_npi_eye", N=3, M=4, k=-1, dtype_="float64")
     bad("_npi_eye", error=AttributeValueError, says="is not negative", N=-1)
+    bad("_npi_exponential", (2, 1), error=ShapeError, says="do not broadcast", scale=None,
+        size=(2,) * 40)  # fmt: skip
     add("_npi_indices", dimensions=(2, 3))
+    bad("_npi_indices", error=DTypeError, says="dtype bool", dimensions=(2, 3), dtype="bool")
     for name in ("hanning", "hamming", "blackman"):
         add(f"_npi_{name}", M=7)
 
@@ -397,6 +400,7 @@ def matrices() -> None:
     add("_npi_tensorsolve", np.float32([[[2.0]]]), (1, 1, 1))
     add("_npi_tensorsolve", np.full((), 2, np.float32), (1, 1))
     bad("_npi_tensorsolve", (3, 2), (3,), error=ShapeError, says="as many elements as b")
+    bad("_npi_tensorsolve", (), (1, 1), error=ShapeError, says="a_axes 7 is out", a_axes=(7,))
     add("_npi_svd", (2, 3, 4))
     bad("_npi_svd", (3, 2), error=ShapeError, says="at least as many columns as rows")
     for shape in ((2, 3), (3, 2), (2, 3, 2)):

@@ -271,6 +271,8 @@ def colours() -> None:
         add("_image_adjust_lighting", picture, alpha=(0.1, -0.2, 0.05))
         add("_image_random_flip_left_right", picture)
         add("_image_random_flip_top_bottom", picture)
+    bad("_image_adjust_lighting", (4, 5, 3), error=AttributeValueError, says="3 components",
+        alpha=(1, 2))  # fmt: skip
     factors = {"min_factor": -1, "max_factor": 1}
     bad("_image_random_hue", (4, 5, 3), error=AttributeValueError, says="at least 0", **factors)
     bad("_image_random_lighting", (4, 5, 2), error=ShapeError, says="3 channels or 1")

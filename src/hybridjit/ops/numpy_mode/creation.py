@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..._core.types import FLOAT32, INT32, Shape, TensorType
-from ...errors import AttributeValueError
+from ...errors import AttributeValueError, DTypeError
 from ..casting import convert, scalar_of
 from ..gradient import none_at_all
 from ..internal import constant_of_shape
@@ -142,13 +142,20 @@ register(
     ref=lambda N, M, k, dtype: np.eye(N, N if M is None else M, k, dtype),  # noqa: N803
     doc="Ones on one diagonal, zeros elsewhere.",
 )
+
+
+def _indices_type(dimensions: Shape, dtype: np.dtype | None) -> TensorType:
+    kind = dtype or INT32
+    if kind.kind == "b":
+        raise DTypeError("indices are numbers, got dtype bool")
+    return TensorType((len(dimensions), *dimensions), kind)
+
+
 register(
     "_npi_indices",
     "",
     "dimensions:shape! dtype:dtype=int32",
-    infer=forward(
-        lambda dimensions, dtype: TensorType((len(dimensions), *dimensions), dtype or INT32)
-    ),
+    infer=forward(_indices_type),
     ref=lambda dimensions, dtype: np.indices(dimensions, dtype or INT32),
     doc="Coordinates of every element of a grid.",
 )

@@ -15,7 +15,7 @@ from ..elementwise.element_type import cast
 from ..gradient import given, none_at_all
 from ..linalg.matrices import reported, square
 from ..registry import lookup, register
-from ..rules import forward, same_dtype
+from ..rules import forward, normalized_axis, same_dtype
 from ..signatures import Arrays
 from ..tensor.primitives import broadcast, reshape, transpose
 from .forms import ON_HOST
@@ -136,7 +136,7 @@ register(
 
 
 def _solved_axes(ndim: int, a_axes: Shape) -> Shape:
-    last = [axis % ndim for axis in a_axes]
+    last = [normalized_axis(axis, ndim, "a_axes") for axis in a_axes]
     return (*(i for i in range(ndim) if i not in last), *last)
 
 

@@ -42,7 +42,7 @@ def drawn_shape(params: Sequence[Shape], size: Shape | None, batch: bool = False
             return (*size, *own)
         if np.broadcast_shapes(own, size) != size:
             raise ValueError
-    except ValueError:
+    except (ValueError, RuntimeError):  # the latter for more dimensions than NumPy has
         shown = " and ".join(map(shape_text, params))
         raise ShapeError(
             f"parameters {shown} do not broadcast to {shape_text(size or ())}"

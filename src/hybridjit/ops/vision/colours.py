@@ -37,6 +37,9 @@ def _image_types(ins: Types, outs: Types, **attrs: AttrValue) -> tuple[Types, Ty
     for name in ("min_factor", "max_factor"):
         if not attrs.get(name, 0) >= 0:  # type: ignore[operator]
             raise AttributeValueError(f"{name} must be at least 0, got {attrs[name]}")
+    weights = attrs.get("alpha", (0.0,) * 3)
+    if len(weights) != 3:  # type: ignore[arg-type]
+        raise AttributeValueError(f"alpha needs the weights of 3 components, got {weights}")
     ins, outs = same_type(ins, outs)
     dims = ins[0].shape
     if dims is not None and (len(dims) not in (3, 4) or dims[-1] not in (1, 3, None)):
