@@ -228,6 +228,7 @@ def networks() -> Iterator[tuple[str, Network]]:
         yield f"bytes of a row {size}", dense_of_bytes(1, 70, size)
         yield f"bytes in tiles {size}", of_bytes(size, (2, 6, 9, 4 * size), stride=(2, 1))
         yield f"bytes in strips {size}", of_bytes(size, (2, 9, 19, 24), pad=(1, 1))
+        yield f"bytes at points {size}", of_bytes(size + 47, (2, 15, 20, 64), pad=(1, 1))
         yield f"bytes of rows {size}", dense_of_bytes(size + 4, 4 * size + 12, 37)
         yield f"bytes pooled {size}", pool_of_bytes((2, 5, 6, size))
         yield f"bytes of pixels {size}", bordered_pixels(size % 3 + 2, size)

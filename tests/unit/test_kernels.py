@@ -34,7 +34,7 @@ IN_DOUBLE = (
     *("recurrent_back", "suppress", "detect", "order", "propose"),
 )
 # Kinds without another element type, and those that need registers which only some CPUs have.
-OF_BYTES, IN_TILES = {"byte_depthwise", "byte_matmul"}, {"byte_tiles"}
+OF_BYTES, IN_TILES = {"byte_depthwise", "byte_matmul", "byte_winograd"}, {"byte_tiles"}
 IN_BFLOAT16 = ("conv", "dense", "depthwise", "matmul", "pool", "winograd")
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="mprotect is called as on Linux")
 

@@ -262,6 +262,7 @@ def some_networks() -> Iterator[Network]:
     yield of_type("float16", 17)
     yield of_bytes(40, (2, 9, 9, 17), pad=(1, 1))
     yield of_bytes(40, (2, 9, 9, 40), num_group=40, pad=(1, 1))
+    yield of_bytes(64, (1, 16, 16, 64), pad=(1, 1))
     yield of_bytes(40, (2, 9, 9, 1), (3, 5))
     yield dense_of_bytes(9, 70, 40)
     yield dense_of_bytes(1, 70, 150)

@@ -44,6 +44,9 @@ TYPES_OF = {
 PAIRS = ElementTypes("bfloat16", "bfloat16_pair", "float32")
 # A lane holds four bytes that are adjacent in a sum, uint8 of data or int8 of weights.
 QUADS = ElementTypes("uint8", "uint8_quad", "int32")
+# A lane holds two int16 that are adjacent in a sum: bytes of data and of weights that were
+# transformed.
+SHORTS = ElementTypes("uint8", "int16_pair", "int32")
 # Extremes of bytes; a vector has as many lanes as bytes.
 OF_BYTES = ElementTypes("uint8", "uint8", "uint8")
 _BYTES = {
@@ -56,9 +59,10 @@ _BYTES = {
     "bfloat16_pair": 4,
     "uint8": 1,
     "uint8_quad": 4,
+    "int16_pair": 4,
 }
 # Number of elements of a sum per lane, by the type of lanes; 1 for all others.
-_TOGETHER = {"bfloat16_pair": 2, "uint8_quad": 4}
+_TOGETHER = {"bfloat16_pair": 2, "uint8_quad": 4, "int16_pair": 2}
 
 
 @dataclass(frozen=True)

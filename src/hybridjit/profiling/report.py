@@ -195,7 +195,7 @@ def part_name(part: Part) -> str:
 def algorithm(spec: Any) -> str:
     """Algorithm of a kernel from its spec: kind, window, register tile. ``conv 3x3/2 tile 7x2``."""
     words = [spec.kind]
-    if spec.kind == "winograd":
+    if spec.kind in ("winograd", "byte_winograd"):
         words.append(f"F({'x'.join(str(line.m) for line in spec.lines)})")
         if spec.window != (3, 3) or spec.stride != (1, 1) or spec.depth[0] > 1:
             window = _axes((spec.depth[0], *spec.window))

@@ -46,6 +46,7 @@ _PLACES = {
         "..packing",
     ),
     "QuadRowsPacking": "..kinds.byte_depthwise",
+    **dict.fromkeys(("ByteWinogradPacking", "LowsPacking"), "..kinds.byte_winograd.spec"),
 }
 
 

@@ -18,6 +18,9 @@ from .byte_depthwise import ByteDepthwiseSpec, choose_byte_depthwise, emit_byte_
 from .byte_tiles.choose import tiled_calls
 from .byte_tiles.emit import emit_byte_tiles
 from .byte_tiles.spec import ByteTilesSpec
+from .byte_winograd.choose import interpolated_calls
+from .byte_winograd.emit import emit_byte_winograd
+from .byte_winograd.spec import ByteWinogradSpec
 from .conv.choose import calls_of, layer_of
 from .conv.direct import emit_conv
 from .conv.layer import Layer
@@ -41,6 +44,9 @@ def choose_bytes(step: Step, setting: Setting) -> tuple[Call, ...]:
     tiled = tiled_calls(step, layer, Address(x), extra, batch, setting)
     if tiled:
         return tiled
+    interpolated = interpolated_calls(step, layer, Address(x), extra, batch, setting)
+    if interpolated:
+        return interpolated
     if _has_lines(layer):
         layer = _in_lines(layer)
         return calls_of(step, layer, Address(x), extra, batch, setting, _packed_in_lines)
@@ -86,5 +92,6 @@ register(
         ConvSpec: emit_conv,
         ByteDepthwiseSpec: emit_byte_depthwise,
         ByteTilesSpec: emit_byte_tiles,
+        ByteWinogradSpec: emit_byte_winograd,
     },
 )

@@ -38,6 +38,7 @@ ELEMENTS = {
     "bfloat16": Element(I16, F32, "f"),
     "bfloat16_pair": Element(I32, I32, "i"),
     "uint8_quad": Element(I32, I32, "i"),
+    "int16_pair": Element(I32, I32, "i"),
 }
 # The type as which copies move elements, by their number of bytes.
 MOVED_AS = {1: "uint8", 2: "int16", 4: "float32", 8: "float64"}

@@ -360,6 +360,15 @@ class VectorBuilder(IndexBuilder):
         odd = self.b.lshr(x, eight), self.b.ashr(w, eight)
         return self.b.add(c, self.b.add(self._add_halves(*even), self._add_halves(*odd)))
 
+    def add_shorts(self, a: Value, b: Value, c: Value) -> Value:
+        """c + the products of two int16 of ``a`` with two int16 of ``b`` in each lane."""
+        kind = ir.VectorType(I16, 2 * self.lanes)
+        x, w = self.b.bitcast(a, kind), self.b.bitcast(b, kind)
+        if not self.target.has_quads:
+            return self.b.add(c, self._add_halves(x, w))
+        name = f"llvm.x86.avx512.vpdpwssd.{8 * self.target.vector_bytes}"
+        return self.b.call(self.declare(name, c.type, [c.type, kind, kind]), [c, x, w])
+
     def _add_dots(self, c: Value, a: Value, b: Value) -> Value:
         """As :meth:`add_quads`, for NEON.
 

@@ -154,6 +154,10 @@ class WinogradSpec(KernelSpec):
         """Rows of the products: tiles rounded up to full register tiles."""
         return -(-self.tiles // self.mr) * self.mr
 
+    def row_step(self, lanes: int) -> int:
+        """Floats of a row of transformed data: the channels in full vectors."""
+        return -(-self.channels // lanes) * lanes
+
     def scratch_floats(self, lanes: int) -> tuple[int, int, int]:
         """Floats of one thread's transformed input, products, and zeros with room for discarded
         results.
@@ -163,7 +167,7 @@ class WinogradSpec(KernelSpec):
         """
         width = self.nv * lanes * self.blocks
         padded = -(-self.channels // lanes) * lanes
-        v = self.points * (self.rows * padded + 16)
+        v = self.points * (self.rows * self.row_step(lanes) + 16)
         m = self.points * (self.rows * width + 16)
         if self.live:
             v = self.ic // self.live.channels * self.points * self.live.step(self.rows)

@@ -38,7 +38,7 @@ _FEW_BLOCKS = 7
 
 def emit_winograd(b: LoopBuilder, spec: WinogradSpec, args: Arguments) -> None:
     """y[n,o,f] = program(bias[f] + sum over taps and channels of x * w), by tiles."""
-    (_LiveWinograd if spec.live else _Winograd)(b, spec, args).emit()
+    (_LiveWinograd if spec.live else Winograd)(b, spec, args).emit()
 
 
 def _reads_inside(spec: WinogradSpec) -> bool:
@@ -61,12 +61,12 @@ def _writes_inside(spec: WinogradSpec) -> bool:
     return spec.dilate == (1, 1) and all(whole)
 
 
-class _Winograd:
+class Winograd:
     def __init__(self, b: LoopBuilder, spec: WinogradSpec, args: Arguments) -> None:
         self.b, self.args = b, args
         self.x = args.pointer("x")
-        self.u = args.pointer("w") if spec.live else args.working("u")
-        self.bias = args.working("bias")
+        self._take_filters(args)
+        self.bias = args.summed("bias")
         self.reads, self.writes = args.of_program(spec.program)
         scratch, self.batch = args.working("scratch"), args.integer("batch")
         self.spec = spec = args.sized(spec)
@@ -80,9 +80,9 @@ class _Winograd:
         self.usual_blocks = -(-usual.tiles_of_image // spec.tiles)
         self.width = spec.nv * b.lanes
         self.padded = -(-spec.channels // b.lanes) * b.lanes
-        self.v_step = spec.rows * self.padded + 16
+        self.row_step = spec.row_step(b.lanes)
+        self.v_step = spec.rows * self.row_step + 16
         self.m_step = spec.rows * self.width * spec.blocks + 16
-        self.row_step = self.padded
         v, m, rest = spec.scratch_floats(b.lanes)
         filters = spec.filter_floats(b.lanes)
         self.v = b.at(scratch, b.mul(args.tid, v + m + rest + sum(filters)))
@@ -95,9 +95,16 @@ class _Winograd:
         self.shares_tiles = self.columns == spec.groups == 1 and not spec.live
         self.data = self._places(_reads_inside(spec), self.down.reach, self.across.reach)
         halves = self.down.points * self.across.reach, self.down.m * self.across.points
-        self.halves = b.scratch(b.vector_type(), max(halves))
+        self.halves = self._memory(max(halves))
         are_inside, sides = _writes_inside(spec), (self.down.m, self.across.m)
         self.places = [self._places(are_inside, *sides) for _ in (*self.reads, *self.writes)]
+
+    def _take_filters(self, args: Arguments) -> None:
+        self.u = args.working("u")
+
+    def _memory(self, count: int) -> Value:
+        """Memory for vectors of a tile halfway through its transform."""
+        return self.b.scratch(self.b.vector_type(), count)
 
     def _places(self, are_inside: bool, rows: int, columns: int) -> Places:
         return Inside(self.b) if are_inside else Addresses(self.b, rows, columns)
@@ -260,7 +267,7 @@ class _Winograd:
 
     def _multiply(self, start: Index, stop: Index, count: Index) -> None:
         b, spec = self.b, self.spec
-        size = spec.channels * self.width
+        size = self._channels() * self.width
         each_block = b.loop("block", start, stop, most=spec.blocks)
         with each_block as block, b.loop("point", 0, spec.points) as point:
             number = b.add(b.mul(block.index, spec.points), point.index)
@@ -347,9 +354,13 @@ class _Winograd:
                 outside,
             )
         source = b.at(self.m, b.mul(row, self.width * spec.blocks))
-        bias = b.at(self.bias, channel)
+        added = [b.at(pointer, channel) for pointer in self._added()]
         size = b.min(b.sub(spec.oc, channel), b.mul(b.sub(stop, start), self.width))
-        self._each_vector(size, lambda c, lanes: self._output_vector(source, bias, c, lanes))
+        self._each_vector(size, lambda c, lanes: self._output_vector(source, added, c, lanes))
+
+    def _added(self) -> list[Value]:
+        """What is added to all results of a filter: the bias."""
+        return [self.bias]
 
     def _each_vector(self, size: Index, body: Callable[[Index, int], None]) -> None:
         """The channels of a chunk: full vectors, then the last, partial one of all channels."""
@@ -361,9 +372,9 @@ class _Winograd:
             with b.when(b.less(whole, size)):
                 body(whole, last)
 
-    def _output_vector(self, source: Value, bias: Value, c: Index, lanes: int) -> None:
+    def _output_vector(self, source: Value, added: Sequence[Value], c: Index, lanes: int) -> None:
         b, down, across = self.b, self.down, self.across
-        source, offset = b.at(source, c), b.load(bias, c)
+        source, offset = b.at(source, c), b.load(added[0], c)
 
         def column(q: Index) -> list[Value]:
             place, step = b.at(source, b.mul(q, self.m_step)), across.points * self.m_step
@@ -385,7 +396,7 @@ class _Winograd:
         store_epilogue(b, spec.program, value, noted[:split], noted[split:], lanes)
 
 
-class _LiveWinograd(_Winograd):
+class _LiveWinograd(Winograd):
     """Winograd with filters that are not parameters: a unit of work transforms its filters.
 
     Some channels at a time, which are multiplied while they are cached. Data are stored in the
@@ -400,6 +411,9 @@ class _LiveWinograd(_Winograd):
         self.v_step, self.u_step = self.live.step(spec.rows), self.live.step(self.width)
         self.transformed = b.at(self.filters, spec.filter_floats(b.lanes)[0])
         self.layout = Layout(spec.oc, self.width, True, list(self.live.strides))
+
+    def _take_filters(self, args: Arguments) -> None:
+        self.u = args.pointer("w")
 
     def _channels(self) -> int:
         return self.live.channels

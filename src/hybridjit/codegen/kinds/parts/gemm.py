@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import overload
 
 from ...._core.frozen import dataclass
-from ...._core.target import PAIRS, QUADS
+from ...._core.target import PAIRS, QUADS, SHORTS
 from ...llvm.builder import LoopBuilder
 from ...llvm.indices import Index
 from ...llvm.types import F32, I32, Value, byte_count
@@ -151,6 +151,11 @@ def is_in_quads(b: LoopBuilder) -> bool:
     return b.dtype == QUADS.computed
 
 
+def is_in_shorts(b: LoopBuilder) -> bool:
+    """Whether lanes hold two adjacent int16 of a sum."""
+    return b.dtype == SHORTS.computed
+
+
 @overload
 def steps_of_sum(b: LoopBuilder, size: int) -> int: ...
 @overload
@@ -243,6 +248,8 @@ def rank_one(
         read, add = read_pair, b.add_pairs
     elif is_in_quads(b):
         read, add = read_quad, b.add_quads
+    elif is_in_shorts(b):
+        add = b.add_shorts
     result = list(accs)
     for m in range(*reach):
         row, at = (
@@ -274,15 +281,18 @@ def multiply(
 ) -> list[Value]:
     """acc[m, v] += sum over k < size of x[m, k] * w[k, v], ``unroll`` steps of k per round.
 
-    A size that is an argument excludes pairs. ``is_long`` states that it exceeds
-    :data:`MOST_GIVEN`; ``is_whole`` that it does not, that it is a multiple of ``unroll``, and that
-    the distance of rows is an argument too. A row of w has ``pitch`` vectors, or ``nv`` if it is 0.
+    A size that is an argument excludes pairs; of int16, it counts pairs. ``is_long`` states that it
+    exceeds :data:`MOST_GIVEN`; ``is_whole`` that it does not, that it is a multiple of ``unroll``,
+    and that the distance of rows is an argument too. A row of w has ``pitch`` vectors, or ``nv`` if
+    it is 0.
     """
     sums = _Sums(b, unroll, rows, nv, reach, pitch or nv)
     if not isinstance(size, int):
         if is_whole:
             return sums.of_rounds(x, w, size, accs, ahead)
         return (sums.of_given_parts if is_long else sums.of_given)(x, w, size, accs)
+    if is_in_shorts(b):
+        return sums.of(x, w, size, accs, ahead)
     if is_in_quads(b):
         sums = replace(sums, rows=Rows(rows.row_step, 4))
         words, rest = divmod(size, 4)
