@@ -416,7 +416,7 @@ MACS = [
 class TestInspect:
     def test_a_good_model(self, printed):
         out = printed.of("inspect", SYMBOL, "--params", PARAMS)
-        assert "inputs: 1\n  data\n" in out
+        assert "inputs: 1\n  data  f32[?,1,?,?]\n" in out
         assert "outputs: 1\n  digits_dot0_output\n" in out
         assert re.search(r"^  Convolution +2  conv +digits_conv0_fwd, digits_conv1_fwd$", out, re.M)
         assert re.search(r"^  arg  digits_fc3_weight +f32\[10,84\]$", out, re.M)
@@ -433,7 +433,7 @@ class TestInspect:
     def test_inputs_of_recorded_models(self, name, printed):
         out = printed.of("inspect", *files_of(name))
         section = re.search(r"^inputs: \d+\n((?:  .*\n)+)", out, re.M)
-        found = section.group(1).split()
+        found = [line.split()[0] for line in section.group(1).splitlines()]
         assert found == [n for n in CASES[name]["inputs"] if not n.endswith("_label")]
 
     def test_unknown_operators_are_listed_with_their_nodes(self, printed, tmp_path):
@@ -1096,6 +1096,7 @@ class TestJson:
     def test_inspect(self, capsys):
         found = self.document(capsys, "inspect", MODEL)
         assert (found["inputs"], found["missing_parameters"]) == (["data"], [])
+        assert found["types"] == {"data": "f32[?,1,?,?]"}
         assert {"name": "Convolution", "nodes": 2, "kernel": "conv"} in found["operators"]
         assert {p["dtype"] for p in found["parameters"]} == {"float32"}
 

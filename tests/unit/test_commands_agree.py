@@ -100,6 +100,11 @@ def test_an_array_gives_shape_and_values(printed, pixels):
     assert plan == printed("dump", SYMBOL, "--shape", "data=2,1,28,28", "--after", "infer")
 
 
+def test_verify_takes_shapes_in_place_of_arrays(printed):
+    assert "compiled agrees with eager" in printed("verify", SYMBOL, *SHAPE)
+    assert "give --shape data=..." in printed("verify", SYMBOL, code=2)
+
+
 def test_verify_and_view_take_a_precision(printed, pixels, tmp_path):
     words = (SYMBOL, "--input", pixels, "--precision", "bfloat16")
     assert "agree" in printed("verify", *words)
@@ -162,9 +167,9 @@ def test_an_unknown_shell_is_refused(capsys):
 
 def test_unknown_arguments_are_answered_with_the_usage_of_the_command(capsys):
     with pytest.raises(SystemExit) as caught:
-        main(["verify", str(SYMBOL), *SHAPE])
+        main(["run", str(SYMBOL), *SHAPE])
     err = capsys.readouterr().err
-    assert caught.value.code == 2 and "usage: hybridjit verify" in err and "--input" in err
+    assert caught.value.code == 2 and "usage: hybridjit run" in err and "--input" in err
     assert "unrecognized arguments: --shape data=1,1,28,28" in err
 
 

@@ -74,6 +74,18 @@ def test_a_block_has_them_after_its_first_call():
     assert [x.shape for x in net.outputs] == [(2, 3), (7, 4)]
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float64"])
+def test_element_types_follow_from_those_of_parameters(dtype, tmp_path):
+    net = nn.Dense(3, in_units=5)
+    net.cast(dtype)
+    net.initialize()
+    net.hybridize()
+    net(nd.ones((2, 5), dtype=dtype))
+    net.export(str(tmp_path / "m"))
+    loaded = mx.load(str(tmp_path / "m"))
+    assert [desc.dtype.__name__ for desc in (*loaded.inputs, *loaded.outputs)] == [dtype] * 2
+
+
 def test_layouts_of_channels_last_and_declared_ones():
     net = made(nn.MaxPool2D(layout="NHWC"), nn.Conv2D(4, 1, layout="NHWC"))
     net(nd.ones((1, 4, 4, 6)))

@@ -41,7 +41,7 @@ def arrays(tmp_path):
 
 def test_inspect_lists_an_onnx_model(printed):
     out = printed("inspect", FILE, *SHAPE)
-    assert "inputs: 1\n  data\n" in out and "parameters: 9, 44416 elements" in out
+    assert "inputs: 1\n  data  f32[2,1,28,28]\n" in out and "parameters: 9, 44416 elements" in out
     assert re.search(r"^  Convolution +2  conv ", out, re.M) and "multiply-adds: " in out
 
 

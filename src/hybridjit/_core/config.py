@@ -10,7 +10,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -272,8 +272,7 @@ def _is_command() -> bool:
 config = or_ending_command(lambda: Config(dict(os.environ)))
 
 
-@contextmanager
-def override(**values: object) -> Iterator[Config]:
+def override(**values: object) -> AbstractContextManager[Config]:
     """Set switches for a ``with`` block.
 
     Parameters
@@ -295,9 +294,14 @@ def override(**values: object) -> Iterator[Config]:
     unknown = [name for name in values if name.upper() not in _BY_NAME]
     if unknown:
         known = [name.lower() for name in _BY_NAME]
-        raise ValueError(f"no such switch: {', '.join(unknown)}; there are {', '.join(known)}")
-    settled = {name: _BY_NAME[name.upper()].value(value) for name, value in values.items()}
-    before = {name: getattr(config, name) for name in values}
+        way = did_you_mean(unknown[0].lower(), known)
+        raise ValueError(f"no such switch: {', '.join(unknown)}{way}; known are {', '.join(known)}")
+    return _overriding({n: _BY_NAME[n.upper()].value(value) for n, value in values.items()})
+
+
+@contextmanager
+def _overriding(settled: Mapping[str, object]) -> Iterator[Config]:
+    before = {name: getattr(config, name) for name in settled}
     try:
         _set(settled)
         yield config

@@ -22,6 +22,7 @@ from ..formats.mxnet import params as params_file
 from ..formats.mxnet import symbol_json
 from ..formats.mxnet.named_params import bare_name
 from ..formats.mxnet.symbol_upgrade import Changes
+from ..gluon.interface import inferred
 from ..ir.node import Output, topological
 from ..ir.roles import Reading, Roles, is_learned, roles_of
 from ..ir.signature import in_call_order
@@ -108,21 +109,23 @@ def run(args: argparse.Namespace) -> int:
         wrong = listed(sorted(strangers))
         raise UsageError(f"the graph has no input {wrong}; it has {listed(inputs)}")
     if args.json:
-        print_json(_document(listing, roles, arrays))
+        print_json(_document(args, listing, roles, arrays))
     else:
         _print(args, listing, roles, arrays)
     return 1 if _problems(listing) or (args.params and roles.missing) else 0
 
 
 def _document(
-    listing: Listing, roles: Roles, arrays: Mapping[str, np.ndarray]
+    args: argparse.Namespace, listing: Listing, roles: Roles, arrays: Mapping[str, np.ndarray]
 ) -> dict[str, object]:
     """The listing as a JSON document."""
+    types = _interface(args, listing, roles, arrays)
     found = Counter(line.op for line in listing.lines if line.op != "null")
     known = {op: found_op for op in found if (found_op := find(op))}
     return {
         "nodes": len(listing.lines),
         "inputs": [*listing.in_call_order(roles.inputs)],
+        "types": {name: str(found) for name, found in types.items()},
         "labels": [*roles.labels],
         "outputs": [*listing.outputs],
         "operators": [
@@ -146,11 +149,12 @@ def _document(
 def _print(
     args: argparse.Namespace, listing: Listing, roles: Roles, arrays: Mapping[str, np.ndarray]
 ) -> None:
+    interface = _interface(args, listing, roles, arrays)
     sections = [
         _summary(args, listing),
-        _section("inputs", listing.in_call_order(roles.inputs)),
+        _typed("inputs", listing.in_call_order(roles.inputs), interface),
         _section("labels (not needed for inference)", list(roles.labels)),
-        _section("outputs", listing.outputs),
+        _typed("outputs", listing.outputs, interface),
         _operators(listing),
         _upgrades(listing),
     ]
@@ -269,6 +273,12 @@ def _section(title: str, items: Sequence[str]) -> str:
     return "\n".join([f"{title}: {len(items)}", *(f"  {item}" for item in items)]) if items else ""
 
 
+def _typed(title: str, names: Sequence[str], types: Mapping[str, TensorType]) -> str:
+    """A section of names with their types, as far as they are known; ``?`` is an open size."""
+    rows = [(name, str(types[name])) if name in types else (name,) for name in names]
+    return f"{title}: {len(names)}\n{indented(table(rows))}" if names else ""
+
+
 def _summary(args: argparse.Namespace, listing: Listing) -> str:
     variables = sum(line.op == "null" for line in listing.lines)
     nodes = len(listing.lines)
@@ -300,19 +310,39 @@ def _upgrades(listing: Listing) -> str:
     )
 
 
+def _interface(
+    args: argparse.Namespace, listing: Listing, roles: Roles, arrays: Mapping[str, np.ndarray]
+) -> dict[str, TensorType]:
+    """The types of inputs and outputs by name that shapes, parameters and the graph determine."""
+    if listing.graph is None:
+        return {}
+    names = listing.in_call_order(roles.inputs)
+    known = _known(args, listing, arrays)
+    heads = listing.graph
+    ins, outs = inferred(heads, names, known, {})
+    found = {**ins, **dict(zip(listing.outputs, outs))}
+    return {name: each for name, each in found.items() if each.shape is not None}
+
+
+def _known(
+    args: argparse.Namespace, listing: Listing, arrays: Mapping[str, np.ndarray]
+) -> dict[str, TensorType]:
+    """The types of variables from the file, its parameters and the command line."""
+    shapes, dtypes = args.given.shapes, args.given.dtypes
+    known: dict[str, TensorType] = dict(listing.stated)
+    known |= {bare_name(name): type_of(array) for name, array in arrays.items()}
+    given = {name: TensorType(shape, dtypes.get(name)) for name, shape in shapes.items()}
+    return known | {n: merge(listing.stated.get(n, t), t) for n, t in given.items()}
+
+
 def _types(
     args: argparse.Namespace, listing: Listing, arrays: Mapping[str, np.ndarray]
 ) -> NodeTypes | None:
     """The types of all nodes for ``--shape``; None without it, or if an operator is unknown."""
-    shapes, dtypes = args.given.shapes, args.given.dtypes
     is_stated = listing.stated and all(t.is_known for t in listing.stated.values())
-    if listing.graph is None or not (shapes or is_stated):
+    if listing.graph is None or not (args.given.shapes or is_stated):
         return None
-    known: dict[str, TensorType] = dict(listing.stated)
-    known |= {bare_name(name): type_of(array) for name, array in arrays.items()}
-    given = {name: TensorType(shape, dtypes.get(name)) for name, shape in shapes.items()}
-    known |= {n: merge(listing.stated.get(n, t), t) for n, t in given.items()}
-    return infer_node_types(listing.graph, known)
+    return infer_node_types(listing.graph, _known(args, listing, arrays))
 
 
 def _costs(types: NodeTypes) -> str:

@@ -1,6 +1,7 @@
 """``hybridjit verify``: compare a compiled model with the same model run by NumPy, step by step.
 
-Input: a model's files and arrays for its inputs. Output: whether they agree; otherwise the first
+Input: a model's files, and arrays or shapes of its inputs (values of an input with a shape follow
+from its name). Output: whether they agree; otherwise the first
 step that differs and the compiler choice that causes it; and the source of the first NaN or
 infinity. Exit code 0 if they agree, otherwise 1.
 """
@@ -8,32 +9,16 @@ infinity. Exit code 0 if they agree, otherwise 1.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
-
-import numpy as np
 
 from .._core.options import Options
 from ..verification import TOLERANCES, verify_graph, verify_training
-from .arguments import add_model, add_precision, add_target, chosen_target
-from .inputs import (
-    add_input,
-    completed,
-    files_by_input,
-    given_early,
-    names_given,
-    require_inputs,
-    shapes_of,
-    typed,
-)
-from .model import learned, parameters, read_model_of, variable_types
-
-Arrays = Mapping[str, np.ndarray]
+from .arguments import add_model, add_precision, add_shapes, add_target, chosen_target
+from .model import example_inputs, learned, model_of, parameters
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_model(parser, " (without it, random ones)")
-    add_input(parser, "")
-    parser.set_defaults(shape=[], dtype=[])
+    add_shapes(parser)
     parser.add_argument(
         "--tolerance",
         metavar="T",
@@ -44,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--train",
         action="store_true",
-        help="compare in training mode, forward and backward; give labels by --input",
+        help="compare in training mode, forward and backward; give labels by --input or --shape",
     )
     parser.add_argument("--steps", action="store_true", help="print a line for every step")
     add_precision(parser)
@@ -52,12 +37,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    early = given_early(args)
-    model = read_model_of(args, names_given(args), early.shapes)
-    require_inputs(model.inputs, files_by_input(args, model.inputs))
-    arrays: Arrays = completed(early, model.inputs, args).arrays
-    types, param_types = variable_types(model, shapes_of(arrays), typed(arrays))
-    inputs = {name: arrays[name].astype(types[name].dtype) for name in types}
+    model, types, param_types = model_of(args)
+    inputs = example_inputs(args, types)
     params = parameters(model, param_types)
     usual = TOLERANCES[args.precision]
     tolerance = usual if args.tolerance is None else args.tolerance

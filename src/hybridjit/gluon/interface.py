@@ -6,14 +6,17 @@ or output. Sizes are None where the graph serves all values.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from .._core.lazy import Late
 from .._core.types import FLOAT32, UNKNOWN, PartialShape, TensorType, merge
 from ..ir.node import Node, Output, topological
 from ..passes.infer import NodeTypes
-from ..sym.infer import partial_types
+from ..sym import Symbol
+from ..sym.infer import infer_types, partial_types
 from .inference import partial_type
 from .parameter import Parameter
 from .trace import Trace
@@ -40,17 +43,8 @@ def described(
     given, made = declared
     known = {name: partial_type(param) for name, param in params.items()}
     known |= {name: given[name] for name in trace.input_names if name in given}
-    readers = _first_layers(trace)
-    types = partial_types(trace.outputs, known)
-    for name in trace.input_names:
-        if _type_in(types, name, known).shape is None:
-            shape = _shape_read(readers.get(name), types)
-            seen = called.get(name, UNKNOWN) if shape is None else TensorType(shape, None)
-            known[name] = merge(known.get(name, UNKNOWN), seen)
-    types = partial_types(trace.outputs, known)
-    ins = {name: _type_in(types, name, known) for name in trace.input_names}
-    outs = [types[output.node][output.index] for output in trace.outputs]
-    layouts = _layouts(trace, readers)
+    ins, outs = inferred(trace.outputs, trace.input_names, known, called)
+    layouts = _layouts(trace, _first_layers(trace.outputs))
     names = list(made) if len(made) == len(outs) else [output.name for output in trace.outputs]
     return (
         [_desc(name, ins[name], layouts.get(name)) for name in trace.input_names],
@@ -59,6 +53,44 @@ def described(
             for name, output, found in zip(names, trace.outputs, outs)
         ],
     )
+
+
+def inferred(
+    outputs: Sequence[Output], names: Iterable[str], known: Types, called: Types
+) -> tuple[dict[str, TensorType], list[TensorType]]:
+    """The types of the inputs by name, and of the outputs, as far as the graph determines them.
+
+    ``known`` are types of variables; the rest is as for :func:`described`.
+    """
+    names = list(names)
+    named, made = _dtypes(outputs, known)
+    known = {**known, **{n: merge(known.get(n, UNKNOWN), named.get(n, UNKNOWN)) for n in names}}
+    readers = _first_layers(outputs)
+    types = partial_types(outputs, known)
+    for name in names:
+        if _type_in(types, name, known).shape is None:
+            shape = _shape_read(readers.get(name), types)
+            seen = called.get(name, UNKNOWN) if shape is None else TensorType(shape, None)
+            known[name] = merge(known.get(name, UNKNOWN), seen)
+    types = partial_types(outputs, known)
+    ins = {name: _type_in(types, name, known) for name in names}
+    outs = [types[output.node][output.index] for output in outputs]
+    return ins, [_completed(dtype, found) for dtype, found in zip(made, outs)]
+
+
+def _dtypes(
+    outputs: Sequence[Output], known: Types
+) -> tuple[dict[str, TensorType], list[TensorType]]:
+    """Element types of variables and of the outputs that follow from those of ``known``."""
+    symbol = Symbol(tuple(outputs))
+    given = {name: known[name].dtype for name in symbol.list_inputs() if name in known}
+    arguments, made, _ = infer_types(symbol, given)
+    named = dict(zip(symbol.list_arguments(), map(_of_dtype, arguments)))
+    return named, [*map(_of_dtype, made)]
+
+
+def _of_dtype(dtype: type[np.generic] | None) -> TensorType:
+    return UNKNOWN if dtype is None else TensorType(None, np.dtype(dtype))
 
 
 def of_types(types: Types) -> list[DataDesc]:
@@ -85,10 +117,10 @@ def _type_in(types: NodeTypes, name: str, known: Types) -> TensorType:
     return known.get(name, UNKNOWN)
 
 
-def _first_layers(trace: Trace) -> dict[str, Node]:
+def _first_layers(outputs: Sequence[Output]) -> dict[str, Node]:
     """The first convolution or pooling that reads each variable, through operators on elements."""
     found: dict[str, Node] = {}
-    order = topological(trace.outputs)
+    order = topological(outputs)
     origin = {node: node.name for node in order if node.is_variable}
     for node in order:
         start = origin.get(node.inputs[0].node) if node.inputs else None
