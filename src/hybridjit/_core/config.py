@@ -295,7 +295,7 @@ def override(**values: object) -> AbstractContextManager[Config]:
     if unknown:
         known = [name.lower() for name in _BY_NAME]
         way = did_you_mean(unknown[0].lower(), known)
-        raise ValueError(f"no such switch: {', '.join(unknown)}{way}; known are {', '.join(known)}")
+        raise ValueError(f"no such switch: {', '.join(unknown)}{way}; there are {', '.join(known)}")
     return _overriding({n: _BY_NAME[n.upper()].value(value) for n, value in values.items()})
 
 
