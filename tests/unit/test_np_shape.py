@@ -330,6 +330,52 @@ def test_filled_arrays_of_numpy_mode_have_the_operators_values(dtype):
         assert made.asnumpy().tobytes() == by_operator.asnumpy().tobytes()
 
 
+@pytest.mark.parametrize("dtype", ["uint8", "int32", "float16", "float64", "bool"])
+def test_arrays_of_numpy_mode_filled_like_others_have_the_operators_values(dtype):
+    x = mx.np.ones((2,), dtype)
+    for value in (0.0, 1.0, -1.5, 127, 128, 300.0, 65504, 65520, 1e10, float("nan")):
+        for given in (None, "int32", "float16"):
+            made = mx.np.full_like(x, value, given)
+            by_operator = mx.np.full_like(x, value, given, out=mx.np.zeros((2,), given or dtype))
+            assert made.dtype == (given or dtype)
+            assert made.asnumpy().tobytes() == by_operator.asnumpy().tobytes()
+    with mx.np_shape():
+        assert mx.np.zeros_like(mx.np.ones(())).shape == ()
+    with pytest.raises(TypeError, match="legacy"):
+        mx.np.zeros_like(nd.ones(2))
+
+
+def test_copies_of_numpy_mode_pass_gradients_and_are_new():
+    x = mx.np.arange(3)
+    x.attach_grad()
+    with mx.autograd.record():
+        y = mx.np.copy(x) + 2 * x.copy() + mx.np.ones_like(x)
+    y.backward()
+    assert x.grad.asnumpy().tolist() == [3, 3, 3]
+    mx.np.copy(x)[:] = x.copy()[:] = 9
+    assert x.asnumpy().tolist() == [0, 1, 2]
+    assert x.astype("float32", copy=False) is x
+    assert x.astype("float64", copy=False).dtype == "float64"
+    with pytest.raises(TypeError, match="legacy"):
+        mx.np.copy(nd.ones(2))
+
+
+@pytest.mark.parametrize("name", ["vstack", "hstack", "dstack", "column_stack"])
+@pytest.mark.parametrize("shape", [(), (2,), (2, 3), (2, 3, 2)], ids=str)
+def test_stacks_of_numpy_mode_are_official_ones_and_new_arrays(name, shape):
+    with mx.np_shape():
+        parts = [mx.np.full(shape, value) for value in (1, 2)]
+        for some in (parts, parts[:1]):
+            made = getattr(mx.np, name)(some)
+            wanted = getattr(np, name)([part.asnumpy() for part in some])
+            np.testing.assert_array_equal(made.asnumpy(), wanted)
+            assert made.shape == wanted.shape
+            made += 5
+        assert (parts[0].asnumpy() == 1).all()
+    with pytest.raises(MXNetError, match=name):
+        getattr(mx.np, name)([mx.np.ones((2, 2)), mx.np.ones((2, 3), "float64")])
+
+
 def test_functions_of_the_flat_array_read_it_in_place_and_pass_gradients():
     x, at = mx.np.arange(6).reshape(2, 3), mx.np.array([4, 0], dtype="int64")
     x.attach_grad()

@@ -15,7 +15,7 @@ import numpy as onp
 from .._core.frames import shortened
 from .._core.recording import FLAGS
 from .._core.timeline import TIMELINE
-from .._core.types import MAX_DIMS, DType, Sizes, product, shape_text
+from .._core.types import DTYPE_NAMES, MAX_DIMS, DType, Sizes, product, shape_text
 from ..context import Context
 from ..errors import MXNetError, ShapeError
 from ..nd.memory import DENSE_KINDS, _restored, dtype_of
@@ -131,9 +131,7 @@ class ndarray(NDArray):  # noqa: N801 (MXNet's name)
         """Classic array that shares the memory and the tape entry."""
         return self._of_kind(NDArray)
 
-    def as_in_ctx(self, ctx: Context) -> ndarray:
-        """Copy to ``ctx``; the array itself if it is already there."""
-        return super().as_in_context(ctx)
+    as_in_ctx = NDArray.as_in_context
 
     def as_in_context(self, context: Context) -> ndarray:
         """Copy to ``context``; a new array that shares the memory if it is already there."""
@@ -144,7 +142,9 @@ class ndarray(NDArray):  # noqa: N801 (MXNet's name)
         """Copy of the array. Raises NotImplementedError for orders other than "C"."""
         if order != "C":
             raise NotImplementedError(f"order is 'C', got {order!r}")
-        return super().copy()
+        if FLAGS.recording and self._entry is not None:
+            return super().copy()
+        return type(self)(self._data.copy(), self._ctx)
 
     def astype(  # type: ignore[override]
         self,
@@ -160,6 +160,8 @@ class ndarray(NDArray):  # noqa: N801 (MXNet's name)
         """
         if order not in ("K", "C") or casting != "unsafe" or not subok:
             raise ValueError("astype takes order 'K' or 'C', casting 'unsafe' and subok True")
+        if not copy and type(dtype) is str and DTYPE_NAMES.get(dtype) == self._data.dtype:
+            return self
         return super().astype(dtype, copy)  # type: ignore[return-value, arg-type]
 
     def reshape(self, *args: Any, order: str = "C") -> ndarray:  # type: ignore[override]
@@ -177,6 +179,8 @@ class ndarray(NDArray):  # noqa: N801 (MXNet's name)
             return copied
         return invoke(lookup("_np_reshape"), (self,), {"newshape": sizes})
 
+    reshape_view = NDArray.reshape
+
     def _copied_as(self, sizes: tuple[int, ...]) -> ndarray | None:
         """Copy with this shape; None where the call is recorded or the shape needs a check.
 
@@ -190,10 +194,6 @@ class ndarray(NDArray):  # noqa: N801 (MXNet's name)
             return self._plain(self._data.reshape(sizes).copy(), self._ctx)
         except ValueError:  # the operator says why
             return None
-
-    def reshape_view(self, *shape: Any, **kwargs: Any) -> ndarray:
-        """View with another shape."""
-        return super().reshape(*shape, **kwargs)  # type: ignore[return-value]
 
     def transpose(self, *axes: Any) -> ndarray:
         """Copy with permuted axes, by default reversed."""

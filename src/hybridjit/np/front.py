@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .._core.recording import FLAGS
 from .._core.timeline import TIMELINE
 from .._core.types import MAX_DIMS
 from ..nd.creation import filled
@@ -33,13 +34,25 @@ class ArrayFrontend(Frontend):
         made = invoke(lookup(name), inputs, attrs, out, ctx)
         return made if inputs else as_np(made)
 
+    def on_own(self, name: str, inputs: Any, attrs: dict[str, Any], out: Any = None) -> Any:
+        """Result of an operator on arrays that the caller has checked to be of NumPy mode."""
+        return invoke(lookup(name), inputs, attrs, out)
+
+    def alike(self, x: Any, value: float, dtype: Any, out: Any) -> Any:
+        """Array of another's shape. The operator makes it where the call is recorded or checked."""
+        is_noted = out is not None or TIMELINE.eager or FLAGS.recording
+        if is_noted or not isinstance(x, ndarray) or not _is_usual(x._data.shape):
+            return super().alike(x, value, dtype, out)
+        kind = x._data.dtype if dtype is None else dtype_name(dtype)
+        return filled(x._data.shape, value, x._ctx, kind, ndarray)
+
     def constant(self, name: str, shape: Any, value: float, dtype: Any, ctx: Any) -> Any:
         """Array filled with a number. The operator makes it where shapes need its checks."""
         sizes = (shape,) if type(shape) is int else shape
-        if TIMELINE.eager or type(sizes) is not tuple or not _is_usual(sizes):
-            return super().constant(name, shape, value, dtype, ctx)
-        kind = None if dtype is None else dtype_name(dtype)
-        return filled(sizes, value, ctx, kind, ndarray)
+        if type(sizes) is tuple and _is_usual(sizes) and not TIMELINE.eager:
+            kind = None if dtype is None else dtype_name(dtype)
+            return filled(sizes, value, ctx, kind, ndarray)
+        return super().constant(name, shape, value, dtype, ctx)
 
     def flat(self, x: Any) -> Any:
         """Elements as a vector, without a copy."""

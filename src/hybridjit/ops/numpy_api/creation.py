@@ -46,6 +46,8 @@ class Creation(Group):
         out: Any = None,
     ) -> Any:
         """Array filled with one value, or an array broadcast to a shape."""
+        if type(fill_value) in (float, int) and out is ctx is None and order == "C":
+            return self._front.constant("_full", shape, float(fill_value), dtype, None)
         if isinstance(fill_value, self._front.tensor):
             refuse_order(order)
             made = self._op("_npi_broadcast_to", fill_value, shape=sizes_of(shape), out=out)
@@ -65,11 +67,9 @@ class Creation(Group):
         )
 
     def _like(self, a: Any, value: float, dtype: Any, order: str, out: Any) -> Any:
-        refuse_order(order)
-        given = {"fill_value": value, "dtype": dtype_name(dtype, None)}
-        if dtype is None and not self._front.is_symbolic:  # a call parses one less
-            del given["dtype"]
-        return self._op("_npi_full_like", a, out=out, **given)
+        if order != "C":
+            refuse_order(order)
+        return self._front.alike(a, value, dtype, out)
 
     def full_like(
         self,

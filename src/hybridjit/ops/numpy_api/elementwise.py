@@ -55,7 +55,8 @@ def _unary(name: str, op: str) -> Callable[..., Any]:
         if kwargs:
             check_keywords(name, kwargs)
         if isinstance(x, self._front.tensor):
-            return self._op(op, x, out=None if out is None else _out_of(self, out))
+            target = None if out is None else _out_of(self, out)
+            return self._front.on_own(op, (x,), {}, target)
         if isinstance(x, NUMBERS):
             return official(onp.float16(x) if isinstance(x, bool) and is_float else x)
         if isinstance(x, self._front.other):
@@ -77,27 +78,28 @@ def _out_of(self: Group, out: Any) -> Any:
 
 def _binary(name: str, ops: tuple[str, str, str]) -> Callable[..., Any]:
     official = getattr(onp, name)
-    of_two, behind, front = ops[0], ops[1], ops[2] or ops[1]
+    of_two, behind, before = ops[0], ops[1], ops[2] or ops[1]
 
     def function(self: Elementwise, x1: Any, x2: Any, out: Any = None, **kwargs: Any) -> Any:
         if kwargs:
             check_keywords(name, kwargs)
-        tensor = self._front.tensor
+        front = self._front
+        tensor = front.tensor
         if out is not None:
             out = _out_of(self, out)
         if isinstance(x1, tensor):
             if isinstance(x2, tensor):
-                return self._op(of_two, x1, x2, out=out)
+                return front.on_own(of_two, (x1, x2), {}, out)
             if isinstance(x2, NUMBERS):
                 return self._with_number(behind, x1, x2, out)
         elif isinstance(x1, NUMBERS):
             if isinstance(x2, tensor):
-                return self._with_number(front, x2, x1, out)
+                return self._with_number(before, x2, x1, out)
             if isinstance(x2, NUMBERS):
                 return official(x1, x2)
         wrong = x2 if isinstance(x1, (tensor, *NUMBERS)) else x1
-        if isinstance(wrong, self._front.other):
-            self._front.check(of_two, wrong)
+        if isinstance(wrong, front.other):
+            front.check(of_two, wrong)
         raise TypeError(f"type {type(wrong)} not supported")
 
     function.__name__, function.__doc__ = name, f"numpy.{name} of two arrays or numbers."
@@ -110,7 +112,7 @@ class Elementwise(Group):
     def _with_number(self, op: str, x: Any, scalar: Any, out: Any) -> Any:
         if self._front.is_symbolic:
             return self._op(op, x, scalar=float(scalar), is_int=True)
-        return self._op(op, x, scalar=float(scalar), out=out)
+        return self._front.on_own(op, (x,), {"scalar": float(scalar)}, out)
 
     def around(self, x: Any, decimals: int = 0, out: Any = None, **kwargs: Any) -> Any:
         """Elements rounded to decimals, ties to even."""

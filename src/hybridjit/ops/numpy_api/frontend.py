@@ -17,18 +17,27 @@ NUMBERS = (bool, int, float, onp.generic)
 class Frontend:
     """Kind of tensors: ``tensor`` is its class, ``other`` the corresponding classic class."""
 
-    tensor: type
-    other: type
+    tensor: type[Any]
+    other: type[Any]
     is_symbolic = False
 
     def op(self, name: str, *inputs: Any, out: Any = None, ctx: Any = None, **attrs: Any) -> Any:
         """Result of an operator, or a list if it has several."""
         raise NotImplementedError
 
+    def on_own(self, name: str, inputs: Any, attrs: dict[str, Any], out: Any = None) -> Any:
+        """Result of an operator on tensors that the caller has checked to be of this kind."""
+        return self.op(name, *inputs, out=out, **attrs)
+
     def constant(self, name: str, shape: Any, value: float, dtype: Any, ctx: Any) -> Any:
         """Tensor filled with a number; ``name`` is the operator ``_full`` or one with its value."""
         given = {"value": value} if name == "_full" else {}
         return self.op(name, shape=sizes_of(shape), **given, dtype=dtype_name(dtype), ctx=ctx)
+
+    def alike(self, x: Any, value: float, dtype: Any, out: Any) -> Any:
+        """Tensor of another's shape filled with a number, of its element type if dtype is None."""
+        given = {"fill_value": value, "dtype": dtype_name(dtype, None)}
+        return self.op("_npi_full_like", x, out=out, **given)
 
     def several(self, name: str, *inputs: Any, **attrs: Any) -> list[Any]:
         """All results of an operator as a list."""

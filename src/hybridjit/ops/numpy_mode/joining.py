@@ -111,11 +111,16 @@ def _stacking(name: str, shape_of: ShapeOf, axis_of: Callable[[int], int], doc: 
             start += size
         return tuple(found)
 
+    def ref(*data: np.ndarray, **attrs: Any) -> np.ndarray:
+        return np.asarray(official(data), order="C")
+
+    official = getattr(np, name)
     has_dim = name in ("hstack", "dstack")
     register(
         f"_npi_{name}",
         "data...",
         "num_args:int[1,16384]!" + (" dim:int=1 axis:int=0" if has_dim else ""),
+        ref=ref,
         expand=expand,
         grad=grad,
         doc=doc,

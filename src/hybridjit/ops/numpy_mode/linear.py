@@ -98,9 +98,10 @@ def _contracting(name: str, attrs: str, axes_of: Axes, doc: str, scales: bool = 
     def ref(a: np.ndarray, b: np.ndarray, **values: Any) -> np.ndarray:
         if scales and not (a.ndim and b.ndim):
             return np.asarray(a * b)
-        if scales and a.ndim <= 2 >= b.ndim:
+        inner = axes_of(a.shape, b.shape, **values)
+        if a.ndim <= 2 >= b.ndim and inner == _dot_axes(a.shape, b.shape):
             return np.asarray(np.dot(a, b))  # half of the time of tensordot for small operands
-        return np.asarray(np.tensordot(a, b, axes_of(a.shape, b.shape, **values)))
+        return np.asarray(np.tensordot(a, b, inner))
 
     def expand(g: Builder[X], a: X, b: X, **values: Any) -> X:
         """dot(a, b), tensordot(a, b)  =>  FullyConnected(rows of a, columns of b)"""
