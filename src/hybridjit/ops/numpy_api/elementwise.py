@@ -49,6 +49,7 @@ _BINARY.update(true_divide=_BINARY["divide"], remainder=_BINARY["mod"])
 
 def _unary(name: str, op: str) -> Callable[..., Any]:
     official = getattr(onp, name)
+    is_question = name.startswith("is") or name == "logical_not"
     is_float = name in ("floor", "ceil", "trunc")  # newer versions of NumPy keep bools
 
     def function(self: Group, x: Any, out: Any = None, **kwargs: Any) -> Any:
@@ -56,6 +57,8 @@ def _unary(name: str, op: str) -> Callable[..., Any]:
             check_keywords(name, kwargs)
         if isinstance(x, self._front.tensor):
             target = None if out is None else _out_of(self, out)
+            if is_question and target is not None and target.dtype != onp.bool_:
+                raise TypeError(f"the result of {name} is bool, but out is {target.dtype}")
             return self._front.on_own(op, (x,), {}, target)
         if isinstance(x, NUMBERS):
             return official(onp.float16(x) if isinstance(x, bool) and is_float else x)
