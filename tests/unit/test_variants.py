@@ -586,8 +586,8 @@ def test_templates_of_one_variant_are_bounded(monkeypatch):
     assert len(made) > 3 and kept.pattern is not None
 
 
-def test_layers_with_other_channels_share_the_kernels_of_a_variant(monkeypatch):
-    """Channels are arguments where they fill the tiles; the bits are those of constant ones."""
+def specs_of_templates(monkeypatch):
+    """The specs, as lines, of each template that is linked from now on."""
     link, made = generate.link_template, []
 
     def linked(plan, calls, scope):
@@ -595,21 +595,43 @@ def test_layers_with_other_channels_share_the_kernels_of_a_variant(monkeypatch):
         return link(plan, calls, scope)
 
     monkeypatch.setattr(generate, "link_template", linked)
+    return made
+
+
+def require_bits_of_fixed_sizes(net, shapes, **options):
+    """Compare the bits of a variant with those of executables for each shape."""
+    net.hybridize(dynamic={"data": [2, 3]}, **options)
+    inputs = [arrays(shape, shape[2]) / 50 for shape in shapes]
+    found = [net(x).asnumpy() for x in inputs]
+    net.hybridize(dynamic=False, **options)
+    for x, one in zip(inputs, found):
+        np.testing.assert_array_equal(net(x).asnumpy(), one)
+
+
+def test_layers_with_other_channels_share_the_kernels_of_a_variant(monkeypatch):
+    """Channels are arguments where they fill the tiles; the bits are those of constant ones."""
+    made = specs_of_templates(monkeypatch)
     net = sequence(
         *(nn.Conv2D(n, 1, activation="relu") for n in (64, 64, 128)),
         *(nn.Conv2D(128, 3, padding=1, groups=128), nn.Conv2D(256, 1, activation="relu")),
         nn.Conv2D(256, 3, padding=1, groups=256),
     )
     net.initialize(mx.init.Normal(0.1))
-    net.hybridize(dynamic={"data": [2, 3]})
-    inputs = [arrays((2, 8, n, m), n) / 50 for n, m in ((40, 56), (13, 31))]
-    found = [net(x).asnumpy() for x in inputs]
+    require_bits_of_fixed_sizes(net, [(2, 8, 40, 56), (2, 8, 13, 31)], winograd=False)
     for kind in ("conv", "depthwise"):
         specs = [spec for spec in made[0] if spec.split()[0] == kind]
         assert 2 * len(set(specs)) == len(specs), specs
-    net.hybridize(dynamic=False)
-    for x, one in zip(inputs, found):
-        np.testing.assert_array_equal(net(x).asnumpy(), one)
+
+
+def test_layers_by_strassens_algorithm_share_one_kernel(monkeypatch):
+    """Channels, filters and the size of a block are arguments; odd numbers of pixels as well."""
+    made = specs_of_templates(monkeypatch)
+    net = sequence(*(nn.Conv2D(n, 1, activation="relu") for n in (128, 256, 512, 256)))
+    net.initialize(mx.init.Normal(0.1))
+    shapes = [(2, 128, 14, 15), (1, 128, 9, 7), (1, 128, 2, 3), (2, 128, 23, 27), (1, 128, 1, 2)]
+    require_bits_of_fixed_sizes(net, shapes, winograd="always")
+    specs = [spec for spec in made[0] if spec.startswith("strassen")]
+    assert len(specs) == 4 and len(set(specs)) == 2, specs  # the first reads channels first
 
 
 def test_a_further_size_counts_without_the_code_and_the_plan_of_its_variant():

@@ -242,7 +242,7 @@ class LoopBuilder(VectorBuilder):
 
     @contextmanager
     def each_run(
-        self, blocks: Index, length: int, tid: Value, threads: Value
+        self, blocks: Index, length: Index, tid: Value, threads: Value
     ) -> Iterator[tuple[Value, Value, Value]]:
         """A loop over blocks of ``length`` units each, whose units are shared: yields the block,
         and the first and the last (exclusive) of its units that this thread's part contains.
@@ -258,7 +258,7 @@ class LoopBuilder(VectorBuilder):
                 yield block.index, start, self.min(self.sub(end, first), length)
 
     def share_of(
-        self, units: Index, tid: Value, threads: Value, block: int = 1, each: int = 1
+        self, units: Index, tid: Value, threads: Value, block: Index = 1, each: int = 1
     ) -> tuple[Value, Value]:
         """This thread's share, or a part of it that ends at the end of a ``block`` of units.
 
@@ -268,7 +268,7 @@ class LoopBuilder(VectorBuilder):
         return self.part_of(begin, end, block, each)
 
     def part_of(
-        self, begin: Value, end: Value, block: int = 1, each: int = 1
+        self, begin: Value, end: Value, block: Index = 1, each: int = 1
     ) -> tuple[Value, Value]:
         """A thread's units, or a part of them, as in :meth:`share_of`."""
         if self.part is None:
@@ -276,7 +276,7 @@ class LoopBuilder(VectorBuilder):
         assert self._rest is None, "a kernel has one kind of units"
         begin = self.max(begin, self.part.start)
         last = self.add(begin, self.mul(self.part.count, block))
-        if block > 1:
+        if block != 1:
             last = self.sub(last, self.divmod(last, block)[1])
         part_end = self.min(end, last)
         self._rest = self.b.select(self.less(part_end, end), part_end, self.i64(0))

@@ -49,7 +49,7 @@ from .abreast import abreast, columns_abreast
 from .choose_by_size import Positions, Windows
 from .choose_depthwise import depthwise_spec, depthwise_tiles
 from .choose_direct import along_depth, direct_spec, direct_tiles, flattened, is_by_taps
-from .choose_strassen import strassen_spec, suits_strassen
+from .choose_strassen import block_of_any, strassen_spec, suits_strassen
 from .choose_winograd import (
     live_winograd_specs,
     suits_winograd,
@@ -132,7 +132,7 @@ def calls_of(
     step_of_column = layer.stride[2]
     if columns > 1:
         layer, fixed = abreast(layer, columns), abreast(fixed, columns)
-    spec = taken if layer is fixed else with_extents(taken, layer)
+    spec = taken if layer is fixed else with_extents(taken, layer, target)
     scratch, numbers = _scratch(spec, target), GivenNumbers()
     spec = with_given_channels(spec, numbers, target)
     after: tuple[Argument, ...] = (*extra, *scratch, batch, *numbers.values)
@@ -300,7 +300,7 @@ def _usual_bits(finding: _Finding, layer: Layer) -> tuple[object, ...]:
     return finding.of(layer, Setting({}, finding.target)).bits
 
 
-def with_extents(spec: Way, layer: Layer) -> Way:
+def with_extents(spec: Way, layer: Layer, target: Target) -> Way:
     """Make a spec that was chosen for some sizes of a layer valid for all of its sizes."""
     if isinstance(spec, (ConvSpec, StrassenSpec)):
         layer = flattened(layer)
@@ -317,6 +317,8 @@ def with_extents(spec: Way, layer: Layer) -> Way:
             more["over"] = overhangs_of(layer)
     if isinstance(spec, ConvSpec):
         extents.update(_pinned(spec, layer, more["inside"]))
+    if isinstance(spec, StrassenSpec):
+        more.update(block_of_any(spec, target))
     return replace(spec, **extents, **more)
 
 

@@ -15,7 +15,7 @@ from ...._core.symbolic import Size
 from ...._core.target import SINGLE, Target
 from ...call import GivenNumbers
 from ..parts.gemm import MOST_GIVEN, Ahead
-from .spec import ConvSpec, DepthwiseSpec
+from .spec import ConvSpec, DepthwiseSpec, StrassenSpec
 
 # Assumed size of a result for such a kernel: large enough to divide its units among threads.
 _USUAL = (1, 64, 64)
@@ -29,6 +29,9 @@ def with_given_channels(spec: Any, numbers: GivenNumbers, target: Target) -> Any
     """
     if isinstance(spec, ConvSpec) and _has_whole_sums(spec, target):
         ahead = _lines_ahead(spec, target)
+        return _given(replace(spec, usual=_USUAL_POSITIONS, ahead=ahead), numbers)
+    if isinstance(spec, StrassenSpec) and _has_whole_halves(spec, target):
+        ahead = _products_ahead(spec)
         return _given(replace(spec, usual=_USUAL_POSITIONS, ahead=ahead), numbers)
     if isinstance(spec, DepthwiseSpec) and _has_whole_tiles(spec, target):
         return _given(replace(spec, usual=_USUAL), numbers)
@@ -52,6 +55,15 @@ def _has_whole_sums(spec: ConvSpec, target: Target) -> bool:
     return is_plain and is_whole and _has_given_width(spec) and not _reads_positions(spec)
 
 
+def _has_whole_halves(spec: StrassenSpec, target: Target) -> bool:
+    """Whether positions are symbolic, half of the channels fills the rounds of a loop, and half of
+    the filters fills blocks.
+    """
+    is_plain = spec.chunks == 1 and isinstance(spec.out[2], Size)
+    is_whole = spec.ic % (2 * spec.unroll) == 0 and spec.unroll < spec.ic // 2 <= MOST_GIVEN
+    return is_plain and is_whole and spec.oc % (2 * spec.nv * target.lanes) == 0
+
+
 def _has_whole_tiles(spec: DepthwiseSpec, target: Target) -> bool:
     """Whether a result's width is symbolic, and the channels fill the vectors of its tiles."""
     is_plain = spec.group == 1 and spec.element == SINGLE and bool(spec.over)
@@ -66,6 +78,13 @@ def _has_given_width(spec: ConvSpec) -> bool:
 def _reads_positions(spec: ConvSpec) -> bool:
     """Whether an operand has elements for each position, which a kernel prefetches."""
     return any(strides[3] != 0 for strides in spec.reads)
+
+
+def _products_ahead(spec: StrassenSpec) -> int:
+    """Cache lines of the next filters that a round prefetches, the same for most blocks: 4 to 7
+    tiles need two lines.
+    """
+    return 2 if spec.tiles > spec.mr else 0
 
 
 def _lines_ahead(spec: ConvSpec, target: Target) -> int:

@@ -12,6 +12,8 @@ from ..parts.convolution import Convolution, Windows
 
 # Products of quarters of matrices in one level of Strassen's algorithm, instead of eight.
 PRODUCTS = 7
+# Elements between rows of their operands, so that few rows share a cache set.
+ROW_PADDING = 16
 # Fields of layers whose sizes may be symbolic, and those of specs that calls then give.
 EXTENTS = ("inp", "out", "xs", "reads", "writes")
 
@@ -194,15 +196,16 @@ class StrassenSpec(KernelSpec):
     chunks  number of parts of the channels that are transformed one after the other, with products
             accumulated in memory
     mr x nv the register tile of the products
+    usual, ahead  as for ConvSpec
     """
 
     out: Extents
-    ic: int
-    oc: int
+    ic: Extent
+    oc: Extent
     xs: Extents
     reads: tuple[Extents, ...]
     writes: tuple[Extents, ...]
-    tiles: int
+    tiles: Extent
     mr: int
     nv: int
     unroll: int
@@ -210,8 +213,9 @@ class StrassenSpec(KernelSpec):
     element: ElementTypes = SINGLE
     program: Program = Program(1)
     usual: Ints = ()
+    ahead: int | None = None
     kind = "strassen"
-    extents = ("out", "xs", "reads", "writes")
+    extents = ("out", "xs", "reads", "writes", "ic", "oc", "tiles")
     needs_passes = False
 
     @property
@@ -222,17 +226,19 @@ class StrassenSpec(KernelSpec):
     @property
     def rows(self) -> int:
         """Rows of the products: pairs rounded up to full register tiles."""
-        return -(-self.tiles // self.mr) * self.mr
+        tiles: int = self.tiles
+        return -(-tiles // self.mr) * self.mr
 
     @property
     def row_step(self) -> int:
-        """Floats from row to row of transformed data, so that few rows share a cache set."""
-        return self.chunk + 16
+        """Floats from row to row of transformed data."""
+        return self.chunk + ROW_PADDING
 
     @property
     def chunk(self) -> int:
         """Channels of a half that are transformed together."""
-        return self.ic // 2 // self.chunks
+        channels: int = self.ic // 2
+        return channels // self.chunks
 
     def columns(self, lanes: int) -> int:
         """Number of blocks in half of the filters."""

@@ -118,7 +118,7 @@ LONGEST = 512
 # Maximum products of a plain sum; longer ones are sums of partial sums.
 MOST_GIVEN = 4 * LONGEST
 # Typical number of products of a network's layer, if the number is an argument.
-_USUAL_GIVEN = 256
+USUAL_GIVEN = 256
 # Approximate number of partial sums if the length is an argument.
 _MOST_PARTS = 64
 
@@ -387,7 +387,7 @@ class _Sums:
         b, unroll, step = self.b, self.unroll, self.rows.row_step
         assert not isinstance(step, int), "constant distances need no bases"
         rows, carry = StridedRows.of(b, x, step, self.reach[1]), accs[self.changing]
-        with b.loop("k", 0, size, unroll, carry=carry, most=_USUAL_GIVEN // unroll) as loop:
+        with b.loop("k", 0, size, unroll, carry=carry, most=USUAL_GIVEN // unroll) as loop:
             pointers = rows.pointers(b, self.reach[1], loop.index)
             weights = b.at(w, b.mul(loop.index, self.pitch * b.lanes))
             if ahead is not None:
