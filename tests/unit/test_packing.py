@@ -10,9 +10,9 @@ import pytest
 from compiling import AVAILABLE, assert_near, call, compiled, run_reference, var
 from hybridjit._core.options import Options
 from hybridjit.codegen.emit.native_packing import NativePacking
-from hybridjit.codegen.emit.packers import SIZES, TRANSPOSED, emit_packer, packers_for
+from hybridjit.codegen.emit.packers import COMBINED, SIZES, TRANSPOSED, emit_packer, packers_for
 from hybridjit.codegen.families import Family
-from hybridjit.codegen.interpolation import Line
+from hybridjit.codegen.interpolation import Line, lines_for
 from hybridjit.codegen.llvm.jit import compile_object
 from hybridjit.codegen.packing import (
     AbreastPacking,
@@ -36,7 +36,7 @@ SHAPES = [
 def native(name: str) -> NativePacking:
     target = find_target(name)
     made = NativePacking(target)
-    for each in (TRANSPOSED, *SIZES):
+    for each in (TRANSPOSED, COMBINED, *SIZES):
         made.load(each, compile_object(str(emit_packer(target, each)), target, with_passes=False))
     return made
 
@@ -63,6 +63,8 @@ def test_machine_code_packs_as_numpy_does(name, is_last, shape):
         kinds += [StrassenPacking(lanes, nv) for nv in (1, 2)]
     if shape[1] == (3, 3):
         kinds += [WinogradPacking(m, lanes, nv) for m in (2, 4, 5) for nv in (1, 2)]
+        lines = [lines_for(m, (3, 3), stride) for m, stride in ((2, (2, 2)), (5, (2, 1)))]
+        kinds += [WinogradPacking(5, lanes, nv, each) for each in lines for nv in (1, 2)]
     for packing in kinds:
         expected, found = np.full((2, packing.size(weight)), np.nan, np.float32)
         packing.pack(weight, expected)
@@ -76,6 +78,7 @@ def test_only_the_packers_that_a_plan_needs_are_compiled():
     assert packers_for([ConvPacking(1, 16, 2, False)]) == (TRANSPOSED,)
     assert packers_for([plain, WinogradPacking(2, 16, 2, (line, line))]) == (
         TRANSPOSED,
+        COMBINED,
         "filters_4",
     )
     packer, weight = NativePacking(find_target("avx2")), weights(64, (3, 3), 16, True)

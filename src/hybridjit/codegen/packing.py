@@ -177,6 +177,12 @@ class WinogradPacking:
             product(tuple(line.points for line in self.lines)) if self.lines else (self.m + 2) ** 2
         )
 
+    @property
+    def matrix(self) -> np.ndarray:
+        """The matrix from the taps of the window to the points of ``lines``."""
+        down, across = (line.filter_matrix for line in self.lines)
+        return np.kron(down, across)
+
     def size(self, weight: np.ndarray) -> int:
         channels: int = self.depth * weight.shape[-1]
         padded = whole_vectors(len(weight) // self.groups, self.nv * self.lanes)
@@ -204,8 +210,7 @@ class WinogradPacking:
     def _transform(self, channels: int, width: int) -> _Transform:
         if not self.lines:
             return _Workspace(filter_matrix(self.m), channels, width).transform
-        down, across = (line.filter_matrix for line in self.lines)
-        return partial(_transform_by_matrix, np.kron(down, across))
+        return partial(_transform_by_matrix, self.matrix)
 
 
 def _transform_by_matrix(g: np.ndarray, filters: np.ndarray, out: np.ndarray) -> None:

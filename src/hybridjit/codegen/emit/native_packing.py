@@ -25,10 +25,11 @@ from ..packing import (
     WinogradPacking,
     whole_vectors,
 )
-from .packers import SIZES, TRANSPOSED, is_plain
+from .packers import COMBINED, SIZES, TRANSPOSED, is_combined, is_plain
 
 _TRANSPOSE = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 2, *[ctypes.c_int64] * 8)
 _FILTERS = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 2, *[ctypes.c_int64] * 2)
+_COMBINE = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 5, *[ctypes.c_int64] * 4)
 _TAPS = 9
 
 
@@ -49,6 +50,7 @@ class NativePacking:
         self._lanes, self._target = target.lanes, target
         self._libraries: list[Library] = []
         self._transpose: Callable[..., None] | None = None
+        self._combine: Callable[..., None] | None = None
         self._filters: dict[int, Callable[..., None]] = {}
         self.names: set[str] = set()
 
@@ -58,6 +60,8 @@ class NativePacking:
         self._libraries.append(library)
         if name == TRANSPOSED:
             self._transpose = _TRANSPOSE(library.address(name))
+        elif name == COMBINED:
+            self._combine = _COMBINE(library.address(name))
         else:
             self._filters[SIZES[name]] = _FILTERS(library.address(name))
         self.names.add(name)
@@ -71,6 +75,8 @@ class NativePacking:
         rows = self._rows(packing, weight) if weight.dtype == out.dtype else None
         if rows is None:
             packing.pack(weight, out)
+        elif isinstance(packing, WinogradPacking) and packing.lines:
+            self._pack_combined(packing, rows, out)
         elif isinstance(packing, WinogradPacking):
             self._pack_winograd(packing, rows, out)
         elif isinstance(packing, ConvPacking):
@@ -88,6 +94,17 @@ class NativePacking:
             filters = rows.weight[number * width : (number + 1) * width]
             self._transpose_rows(rows._replace(weight=filters), scratch, width, width, (1, _TAPS))
             self._filters[packing.m](_address(scratch), _address(block), rows.channels, width)
+
+    def _pack_combined(self, packing: WinogradPacking, rows: _Rows, out: np.ndarray) -> None:
+        width, terms = packing.rows, _terms_of(packing.matrix)
+        scratch = np.empty(width * rows.channels * rows.taps, FLOAT32)
+        numbers = (packing.points, rows.channels, rows.taps, width)
+        assert self._combine is not None
+        for number, block in enumerate(out.reshape(-1, packing.points * width * rows.channels)):
+            filters = rows.weight[number * width : (number + 1) * width]
+            some = rows._replace(weight=filters)
+            self._transpose_rows(some, scratch, width, width, (1, rows.taps))
+            self._combine(_address(scratch), _address(block), *map(_address, terms), *numbers)
 
     def _pack_quarters(self, packing: StrassenPacking, rows: _Rows, out: np.ndarray) -> None:
         width, half = packing.nv * packing.lanes, rows.channels // 2
@@ -109,11 +126,15 @@ class NativePacking:
         assert self._transpose is not None
         self._transpose(_address(rows.weight), _address(out), *numbers, *digits)
 
+    def _transforms(self, packing: WinogradPacking) -> bool:
+        """Whether the function for these filters is loaded."""
+        if is_plain(packing):
+            return packing.m in self._filters
+        return is_combined(packing) and self._combine is not None
+
     def _rows(self, packing: Packing, weight: np.ndarray) -> _Rows | None:
         """The weights as rows; None for another layout or an unsupported packing."""
-        if isinstance(packing, WinogradPacking) and not (
-            is_plain(packing) and packing.m in self._filters
-        ):
+        if isinstance(packing, WinogradPacking) and not self._transforms(packing):
             return None
         if not isinstance(packing, StrassenPacking) and not (
             isinstance(packing, (ConvPacking, WinogradPacking)) and packing.rows
@@ -131,6 +152,13 @@ class NativePacking:
         if _is_contiguous((*window, channels), steps):
             return _Rows(weight, step, channels, taps, False)
         return None
+
+
+def _terms_of(g: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The nonzero elements of a matrix: where those of each row begin, columns, and factors."""
+    rows, columns = np.nonzero(g)
+    stops = np.searchsorted(rows, np.arange(len(g) + 1))
+    return stops.astype(np.int64), columns.astype(np.int64), g[rows, columns]
 
 
 def _is_contiguous(shape: Sequence[int], steps: Sequence[int]) -> bool:
