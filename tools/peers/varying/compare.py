@@ -8,6 +8,8 @@ pass over sizes that they have not seen, then in a second pass. A cell is the me
 compilation included: CPU time with one thread, elapsed time with more, which needs a quiet
 machine. The third row of a network has the calls of the first pass after hybridjit's third
 compilation, or its last one; kernels for further classes of sizes are compiled in these calls.
+With ``--dynamic``, the axes that vary are declared to hybridjit, as the ONNX files declare theirs.
+Byte code of hybridjit is written first: without it the first call compiles 110 modules in 150 ms.
 ``--json RECORD`` writes a record of ``docs/performance``.
 """
 
@@ -23,6 +25,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from records import cpu_and_commit, write_record  # noqa: E402
+from turns import compile_bytes  # noqa: E402
 
 HERE = Path(__file__).resolve().parent
 NAMES = {"lstm": "Embedding + LSTM + Dense", "resnet18": "ResNet-18", "mobilenet": "MobileNet 1.0",
@@ -71,7 +74,8 @@ def started(options, folder, net, threads):
         try:
             if not python:
                 raise RuntimeError("no interpreter was given for it")
-            arguments = [name, folder, net, str(threads), str(options.every)]
+            numbers = threads, options.every, int(options.dynamic)
+            arguments = [name, folder, net, *map(str, numbers)]
             engines[name] = Engine([python, script, *arguments])
         except (OSError, RuntimeError) as error:
             print(f"  left out: {name}, {net}: {error}", file=sys.stderr)
@@ -133,11 +137,12 @@ def record(rows, versions, threads, options):
     title = f"Sizes that vary from call to call, {threads} thread{'s' * (threads > 1)}"
     kind = "CPU time" if threads == 1 else "elapsed time"
     command = "python tools/peers/varying/compare.py --mxnet PYTHON --peers PYTHON"
+    dynamic = " --dynamic" if options.dynamic else ""
     return {
         "title": title,
         "unit": f"ms of {kind} a call; {', '.join(engines[1:])}",
         **cpu_and_commit(options.note),
-        "commands": [f"{command} --threads {threads} --every {options.every}"],
+        "commands": [f"{command} --threads {threads} --every {options.every}{dynamic}"],
         "columns": ["Network", *columns, "ratio to the fastest other"],
         "rows": rows,
         "geometric_mean": {},
@@ -162,6 +167,7 @@ def read_options(arguments):
     made.add_argument("--engines", nargs="+", default=list(ENGINES), choices=ENGINES)
     made.add_argument("--threads", nargs="+", type=int, default=[1])
     made.add_argument("--every", type=int, default=1, help="take each N-th size only (1)")
+    made.add_argument("--dynamic", action="store_true", help="declare the axes that vary")
     made.add_argument("--turn", type=int, default=8, help="sizes of an engine's turn (8)")
     made.add_argument("--note", default="", help="words on the machine, for the record")
     made.add_argument("--json", help="record to write; {} stands for the number of threads")
@@ -170,6 +176,7 @@ def read_options(arguments):
 
 def main(arguments=None):
     options = read_options(arguments)
+    compile_bytes(options.python)
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run(
             [options.python, str(HERE / "networks.py"), folder, *options.nets], check=True

@@ -1,5 +1,6 @@
-"""One engine and one network in a process: ``engine.py ENGINE FOLDER NAME THREADS EVERY``.
+"""One engine and one network in a process: ``engine.py ENGINE FOLDER NAME THREADS EVERY DYNAMIC``.
 
+``DYNAMIC`` is 1 if the axes that vary are declared to hybridjit, as an ONNX file declares its own.
 Prints one JSON line with the engine's version. Then, for each line ``FIRST COUNT`` on its standard
 input, it calls the network at ``COUNT`` sizes and prints the JSON list of CPU seconds, wall
 seconds, the largest value of each output, and hybridjit's number of compilations after it.
@@ -10,14 +11,14 @@ import os
 import sys
 import time
 
-from networks import NETWORKS, data_of
+from networks import NETWORKS, data_of, varying_axes
 
 
-def load_hybridjit(prefix, threads):
+def load_hybridjit(prefix, threads, axes=None):
     import hybridjit as mx
 
     net = mx.gluon.SymbolBlock.imports(f"{prefix}-symbol.json", ["data"], f"{prefix}-0000.params")
-    net.hybridize()
+    net.hybridize(dynamic={"data": axes} if axes else None)
     return mx.__version__, lambda x: net(mx.nd.array(x)).asnumpy()
 
 
@@ -75,11 +76,12 @@ def called(run, x):
     return *seconds, float(abs(y).max()), compilations()
 
 
-def main(engine, folder, name, threads, every):
+def main(engine, folder, name, threads, every, dynamic):
     for variable in ("OMP_NUM_THREADS", "HYBRIDJIT_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ[variable] = threads
     os.environ["HYBRIDJIT_CACHE_DIR"] = f"{folder}/objects-{name}-{threads}"  # empty at first
-    version, run = LOADERS[engine](f"{folder}/{name}", int(threads))
+    axes = [varying_axes(name)] if int(dynamic) and engine == "hybridjit" else []
+    version, run = LOADERS[engine](f"{folder}/{name}", int(threads), *axes)
     inputs = [data_of(name, shape) for shape in NETWORKS[name][1][:: int(every)]]
     print(json.dumps({"version": version, "sizes": len(inputs)}), flush=True)
     for line in sys.stdin:

@@ -197,6 +197,11 @@ NETWORKS = {
 }
 
 
+def varying_axes(name):
+    """The axes of a network's input whose sizes differ."""
+    return tuple(i for i, sizes in enumerate(zip(*NETWORKS[name][1])) if len(set(sizes)) > 1)
+
+
 def data_of(name, shape):
     """The input of a size, the same in every process."""
     import numpy as np
