@@ -20,6 +20,7 @@ from hybridjit.gluon import nn, rnn
 from hybridjit.passes.plan import split_batch
 from hybridjit.runtime.instance import INSTANCES, Instance
 from hybridjit.runtime.sized_call import SizedInstance
+from hybridjit.runtime.variant import Variants
 from hybridjit.runtime.workspace import Workspace
 
 pytestmark = pytest.mark.usefixtures("unoptimised_kernels")
@@ -198,10 +199,25 @@ def test_bits_are_those_of_the_specialised_executable_in_any_order(name, seed):
 def test_pictures_that_differ_in_one_side_vary_in_both(layout, channels, most):
     net = applied(lambda F, x: F.Activation(x * 2, act_type="relu"))()
     net.hybridize()
-    for height, width in ((9, 7), (9, 8), (6, 5), (8, 9)):
+    for height, width in ((36, 28), (36, 32), (24, 20), (32, 36)):
         sides = {"N": 1, "C": channels, "H": height, "W": width}
         net(arrays([sides[axis] for axis in layout], 0))
     assert compiled_of(net) == most
+
+
+@pytest.mark.parametrize(
+    "shapes, axes",
+    [
+        ([(4, 8, 5, 3), (4, 8, 7, 3)], [2]),
+        ([(4, 64, 24, 24), (4, 64, 24, 3)], [3]),
+        ([(4, 3, 8, 8), (4, 3, 8, 3)], [2, 3]),
+        ([(4, 48, 64, 3), (4, 32, 64, 3)], [1, 2]),
+    ],
+)
+def test_maps_of_width_three_are_no_pictures_with_the_channels_last(shapes, axes):
+    """Otherwise the channels of a convolution become symbolic as if they were a height."""
+    variants = Variants(["data"])
+    assert variants._varying([(shape,) for shape in shapes]) == [(0, axis) for axis in axes]
 
 
 @pytest.mark.parametrize(

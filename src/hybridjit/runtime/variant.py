@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import count
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
@@ -52,7 +52,8 @@ MAX_VARIANTS = 8
 # A size remains constant after this number of variants pinned it; and the smallest size that is
 # counted: a small size may be pinned by chance, because it equals another number.
 _MOST_PINS, _COUNTED_FROM = 2, 16
-_COLOURS = 3
+# Channels of a picture, and the least height and width if they are the last axis.
+_COLOURS, _LEAST_SIDE = 3, 16
 # Classes of sizes in one variant beyond which a warning names the latest comparisons.
 _MANY_CLASSES = 16
 # Latest signatures that are compared to find the sizes that vary.
@@ -457,7 +458,7 @@ class Variants(Generic[V]):
             (i, axis) for i, axis in places if len({seen[i][axis] for seen in history}) > 1
         }
         for i, shape in enumerate(history[-1]):
-            sides = _sides(shape)
+            sides = _sides(shape, {axis for j, axis in differing if j == i})
             if any((i, axis) in differing for axis in sides):
                 differing.update((i, axis) for axis in sides)
         return [
@@ -473,14 +474,18 @@ class Variants(Generic[V]):
         return self._dynamic is True
 
 
-def _sides(shape: tuple[int, ...]) -> tuple[int, ...]:
+def _sides(shape: tuple[int, ...], differing: Collection[int]) -> tuple[int, ...]:
     """The axes of height and width of a batch of images with three channels; () for other shapes.
 
-    Images that differ in one of the two sizes usually also differ in the other.
+    Images that differ in one of the two sizes usually also differ in the other. A last axis of
+    three is the width of a small map, unless both sides are larger than such maps have.
     """
-    if len(shape) != 4 or _COLOURS not in (shape[1], shape[3]):
+    if len(shape) != 4:
         return ()
-    return (2, 3) if shape[1] == _COLOURS else (1, 2)
+    if shape[1] == _COLOURS and 1 not in differing:
+        return 2, 3
+    are_colours = shape[3] == _COLOURS and 3 not in differing
+    return (1, 2) if are_colours and min(shape[1:3]) >= _LEAST_SIDE else ()
 
 
 def _ranks(shapes: Shapes) -> tuple[int, ...]:
