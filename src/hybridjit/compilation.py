@@ -442,7 +442,7 @@ def _generator() -> Callable[..., Any]:
 
 def generate_symbolic(plan: Plan, log: CompileLog, options: Options, scope: Scope) -> Any:
     """:func:`generate` for a plan with symbolic sizes: its templates."""
-    from .codegen.emit.generate import Templates  # noqa: PLC0415 (see test_layers.py)
+    from .codegen.emit.templates import Templates  # noqa: PLC0415 (see test_layers.py)
 
     return Templates(plan, log, scope, options.winograd, THREADS.count)
 

@@ -9,7 +9,7 @@ import pytest
 
 from hybridjit import nd
 from hybridjit._core.symbolic import Scope, value_of
-from hybridjit.codegen.emit import generate
+from hybridjit.codegen.emit import templates
 from hybridjit.codegen.emit.sized_functions import emit_sized_functions, load_sized_functions
 from hybridjit.codegen.kinds.conv.choose_by_size import Positions, Windows
 from hybridjit.codegen.kinds.conv.layer import Layer
@@ -21,7 +21,7 @@ from hybridjit.codegen.targets import find_target
 from hybridjit.errors import MXNetError
 from hybridjit.gluon import nn
 from hybridjit.ir.prologue import Chosen, Condition, Prologue
-from hybridjit.ir.sized import Template
+from hybridjit.ir.template import Template
 
 HOST = find_target("native")
 
@@ -148,7 +148,7 @@ def test_further_sizes_of_a_template_are_computed_by_machine_code(monkeypatch):
 
     eager = {side: net(nd.ones((1, 32, side, side))).asnumpy() for side in (40, 48)}
     monkeypatch.setattr(Template, "_by_python", refuse)
-    monkeypatch.setattr(generate._Class, "find", refuse)
+    monkeypatch.setattr(templates._Class, "find", refuse)
     for side in (50, 52, 54):
         assert net(nd.ones((1, 32, side, side))).shape == (1, 64, 1, 1)
     for side, wanted in eager.items():

@@ -14,7 +14,7 @@ import pytest
 import hybridjit as mx
 from hybridjit import autograd, gluon, nd
 from hybridjit._core.config import config
-from hybridjit.codegen.emit import generate
+from hybridjit.codegen.emit import generate, templates
 from hybridjit.codegen.kinds import choose
 from hybridjit.gluon import nn, rnn
 from hybridjit.passes.plan import split_batch
@@ -578,15 +578,15 @@ def test_equal_sizes_of_unlike_axes_are_no_guard():
 
 def test_templates_of_one_variant_are_bounded(monkeypatch):
     """Released code is freed, and compiled again with the same bits."""
-    monkeypatch.setattr(generate, "_MOST_TEMPLATES", 1)
-    link, made = generate.link_template, []
+    monkeypatch.setattr(templates, "_MOST_TEMPLATES", 1)
+    link, made = templates.link_template, []
 
     def linked(*args):
         template = link(*args)
         made.append(weakref.ref(template))
         return template
 
-    monkeypatch.setattr(generate, "link_template", linked)
+    monkeypatch.setattr(templates, "link_template", linked)
     net = layer(128, 3, padding=1, in_channels=128)()
     net.initialize(mx.init.Normal(0.3))
     net.hybridize(dynamic={"data": [2, 3]}, cache_size=1)
@@ -604,13 +604,13 @@ def test_templates_of_one_variant_are_bounded(monkeypatch):
 
 def specs_of_templates(monkeypatch):
     """The specs, as lines, of each template that is linked from now on."""
-    link, made = generate.link_template, []
+    link, made = templates.link_template, []
 
     def linked(plan, calls, scope):
         made.append([str(call.spec) for row in calls for call in row])
         return link(plan, calls, scope)
 
-    monkeypatch.setattr(generate, "link_template", linked)
+    monkeypatch.setattr(templates, "link_template", linked)
     return made
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -19,9 +19,11 @@ from .._core.types import BFLOAT16
 from ..ir.graph import SampleRows, Use, Value
 from ..ir.plan import Step, View
 from ..ir.plan_image import Packed
-from ..ir.sized import Repeat
 from .choices import Choices
 from .spec import Given, Instr, Ints, KernelSpec, Program, Size, Sizes
+
+if TYPE_CHECKING:
+    from ..ir.template import Repeat
 
 
 @dataclass(frozen=True)

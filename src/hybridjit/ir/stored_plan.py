@@ -25,7 +25,8 @@ from .mode import Purpose
 from .node import Output, topological
 from .plan import Plan
 from .plan_image import Base, Image, Tables
-from .sized import LatePlan, SizedImage, Types, output_types_of
+from .sized import LatePlan, Types, output_types_of
+from .template import SizedImage
 
 # Makes records of a class, from the name of the class.
 Find: TypeAlias = "Callable[[str], Callable[..., Any]]"

@@ -28,7 +28,7 @@ from ..errors import InternalError, MXNetError
 from ..ir.graph import Use
 from ..ir.plan import Plan
 from ..ir.plan_image import Image
-from ..ir.sized import Repeat
+from ..ir.template import Repeat
 from .grid import Grid
 from .interface import MAX_BYTES
 from .variants import require_kernels

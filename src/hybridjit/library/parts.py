@@ -21,7 +21,8 @@ from ..codegen.packing import pack
 from ..codegen.spec import KernelSpec
 from ..errors import MXNetError
 from ..ir.graph import Use
-from ..ir.sized import bind_symbols, slot_columns
+from ..ir.sized import bind_symbols
+from ..ir.template import slot_columns
 from ..runtime.binding import Binding, PackedStore
 from .cover import Part, Parts, Plans, SymbolicPlan
 from .cpu import needed

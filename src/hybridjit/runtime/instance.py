@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -16,12 +16,14 @@ from .._core.frozen import dataclass
 from .._core.live_set import LiveSet
 from ..ir.plan import Plan, Step, View
 from ..ir.plan_image import Base, Image, Pack, Tables
-from ..ir.sized import SizedImage
 from .arena import address_of
 from .binding import Bases, Binding
 from .results import Results
 from .threads import main_thread
 from .workspace import Room, Workspace
+
+if TYPE_CHECKING:
+    from ..ir.template import SizedImage
 
 # Receives the arrays of a call, inputs and then outputs.
 Entry = Callable[..., None]

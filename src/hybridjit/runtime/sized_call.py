@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from operator import lt
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy import empty
@@ -17,7 +18,6 @@ from .._core.config import config
 from .._core.live_set import LiveSet
 from .._core.timeline import TIMELINE
 from ..ir.argument_rows import JOB
-from ..ir.sized import Sized, Template
 from .arena import address_of
 from .binding import Binding, PackedStore
 from .executable import WORTH_SHARING, Executable
@@ -25,6 +25,9 @@ from .instance import INSTANCES, Code, Instance
 from .leftovers import keep_freed
 from .threads import THREADS
 from .workspace import MAX_IDLE, Room, Turns, Workspace, rounded
+
+if TYPE_CHECKING:
+    from ..ir.template import Sized, Template
 
 # Bytes of a call's Python objects.
 _OBJECT_BYTES = 2 << 10

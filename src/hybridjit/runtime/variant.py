@@ -31,7 +31,7 @@ from .._core.symbolic import (
 from .._core.types import TensorType
 from ..errors import InternalError, MXNetError
 from ..ir.plan import Plan
-from ..ir.sized import Sized, SizedImage, SizedPlan, Template, bind_symbols
+from ..ir.sized import SizedPlan, bind_symbols
 from .binding import Binding, PackedStore
 from .compile_stats import add_seconds
 from .compile_stats import count as count_one
@@ -43,6 +43,8 @@ from .workspace import Turns
 
 if TYPE_CHECKING:
     import logging
+
+    from ..ir.template import Sized, SizedImage, Template
 else:
     logging = Late("logging")  # for a rare warning
 

@@ -11,7 +11,7 @@ from typing import Any
 from ..._core.symbolic import Scope, Size, largest
 from ...ir.plan import Plan, View
 from ...ir.plan_image import Base, Image, KernelCall, Packed, Patch, Relocation
-from ...ir.sized import Repeat, Template
+from ...ir.template import Repeat, Template
 from ..call import Address, Argument, Call, Flag, Scratch, Shared
 from ..spec import KernelSpec
 from .barriers import unfenced

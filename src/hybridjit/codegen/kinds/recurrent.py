@@ -15,7 +15,7 @@ from ..._core.symbolic import Size
 from ..._core.target import PAIRS, SINGLE, TYPES_OF, ElementTypes, Target
 from ...ir.graph import Use
 from ...ir.plan import Step, View
-from ...ir.sized import Repeat
+from ...ir.template import Repeat
 from ...ops.bfloat16 import TO_BFLOAT16
 from ...ops.sequence.rnn_steps import RNN_ROUNDED_STEPS
 from ..call import Address, Argument, Call, Setting, Shared, views_of

@@ -16,7 +16,7 @@ from ..._core.frozen import dataclass
 from ..._core.symbolic import Size
 from ..._core.target import SINGLE, ElementTypes
 from ...ir.plan import Step, View
-from ...ir.sized import Repeat
+from ...ir.template import Repeat
 from ..call import Address, Argument, ByRows, Call, GivenNumbers, Setting, views_of
 from ..llvm.builder import LoopBuilder
 from ..llvm.indices import Index
