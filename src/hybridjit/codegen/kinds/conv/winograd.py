@@ -257,7 +257,8 @@ class Winograd:
             for q, value in enumerate(into_points(b, across, half)):
                 b.store(value, at, q * self.v_step)
 
-        both_ways(b, self.halves, (down.points, across.reach), column, row)
+        size, is_any = (down.points, across.reach), bool(self.spec.usual)
+        both_ways(b, self.halves, size, column, row, is_any)
 
     def _channel_of_data(self, c: Index) -> Index:
         """The offset of a channel in a row of transformed data."""
@@ -384,7 +385,8 @@ class Winograd:
             for q, value in enumerate(from_points(b, across, half)):
                 self._store_output(r, q, b.b.fadd(value, offset), c, lanes)
 
-        both_ways(b, self.halves, (down.m, across.points), column, row)
+        size, is_any = (down.m, across.points), bool(self.spec.usual)
+        both_ways(b, self.halves, size, column, row, is_any)
 
     def _store_output(self, r: Index, q: Index, value: Value, c: Index, lanes: int) -> None:
         b, spec = self.b, self.spec
