@@ -10,7 +10,7 @@ import pytest
 from test_claims import Calls
 
 from combining import one_in
-from compiling import AVAILABLE, compiled, run_reference
+from compiling import AVAILABLE, call, compiled, run_reference, var
 from hybridjit._core.config import override
 from hybridjit._core.options import Options
 from hybridjit._core.target import Target
@@ -409,3 +409,18 @@ def window_layer(ic: int, oc: int, window: int, stride: int, out: tuple[int, int
         ic=ic, oc=oc, xs=(0, height * width * ic, width * ic, ic, 1), reads=(),
         writes=((0, out[1] * out[2] * oc, out[2] * oc, oc, 1),), program=Program(1),
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("batch, size", [(1, 1), (2, 1), (3, 2)])
+def test_weights_of_a_pixel_are_never_transformed_in_a_call(batch, size):
+    """Many channels on pictures of a pixel, as in squeeze and excitation: tiles looked cheaper."""
+    attrs = {"kernel": (1, 1), "num_filter": 1000, "no_bias": True}
+    random = np.random.default_rng(0)
+    arrays = {
+        "x": random.normal(size=(batch, 640, size, size)).astype(np.float32),
+        "w": random.normal(size=(1000, 640, 1, 1)).astype(np.float32),
+    }
+    outputs = [call("Convolution", *map(var, arrays), **attrs)]
+    (found,) = compiled(outputs, arrays)([*arrays.values()])
+    (wanted,) = run_reference(outputs, arrays)
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-5 * abs(wanted).max())

@@ -94,7 +94,7 @@ def _has_lines(layer: Layer) -> bool:
     """Whether the algorithm saves products along a line, for common windows and strides."""
     window, strides = layer.kernel[1:], layer.stride[1:]
     if layer.images:
-        is_square = window[0] == window[1]
+        is_square = window[0] == window[1] > 1
         return is_square and max(*strides, *layer.dilate) == 1 and layer.groups == 1
     plain = max(strides) <= (2 if layer.dilate[1:] == (1, 1) else 1)
     return plain and 1 < max(window) <= 7
