@@ -60,6 +60,15 @@ def test_forward_takes_any_batch_size_and_casts_to_the_bound_type(module, net):
     assert module.label_shapes[0].shape == (7,)
 
 
+def test_shapes_are_lists_or_tuples_of_a_name_and_a_shape(net):
+    module = Module(net)
+    module.bind([["data", (4, 2)]], [["softmax_label", (4,)]])
+    assert module.data_shapes == [("data", (4, 2))]
+    for given in (("data", (4, 2)), [(4, 2)], [[4, 2]], [[]]):
+        with pytest.raises(TypeError, match="shapes are a list of names with shapes"):
+            Module(net).bind(given)
+
+
 def test_a_batch_has_as_many_arrays_as_are_bound(module):
     """Said before any array is looked at, and whatever is wrong the bound shapes stay."""
     x = mx.nd.array(X[:3])

@@ -506,9 +506,12 @@ class BaseModule:
 
 
 def described(given: Shapes) -> list[DataDesc]:
-    """Descriptions from descriptions or tuples of their arguments. Raises TypeError for others."""
+    """Descriptions from descriptions, or from tuples or lists of their arguments.
+
+    Raises TypeError for others.
+    """
     for desc in given:
-        if not isinstance(desc, tuple):  # as DataDesc is
+        if not (isinstance(desc, (tuple, list)) and desc and isinstance(desc[0], str)):
             raise TypeError(
                 f"shapes are a list of names with shapes, [('data', (2, 3))], got {given!r}"
             )
