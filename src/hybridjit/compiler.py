@@ -29,6 +29,7 @@ from .ir.sized import at_hints, is_symbolic_plan
 from .ir.verify import Verified, verify
 from .passes.infer import infer_node_types, require_known
 from .passes.layouts.choose import choose_layouts, layout_dense
+from .passes.layouts.joined_phases import join_phases
 from .passes.layouts.space_to_depth import space_to_depth
 from .passes.layouts.strides import move_strides
 from .passes.lower.bfloat16 import lower_bfloat16, lower_bfloat16_trained
@@ -126,6 +127,12 @@ PIPELINE = (
         "space-to-depth",
         space_to_depth,
         "turn strided first layers into layers of stride 1",
+        "canonical",
+    ),
+    Pass(
+        "join-phases",
+        join_phases,
+        "give transposed layers of few filters stride 1",
         "canonical",
     ),
     Pass("views-again", merge_views, "views again, for transposes between regions", "canonical"),

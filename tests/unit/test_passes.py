@@ -29,7 +29,7 @@ from hybridjit.ops.nn.softmax import SOFTMAX
 from hybridjit.ops.tensor.joining import CONCAT
 from hybridjit.passes.infer import infer_node_types
 from hybridjit.passes.layouts import choose as layout
-from hybridjit.passes.layouts import space_to_depth
+from hybridjit.passes.layouts import group_norm, joined_phases, space_to_depth
 from hybridjit.passes.lower import float16 as half
 from hybridjit.passes.lower.expand import expand
 from hybridjit.passes.plan.fuse import fuse
@@ -109,6 +109,30 @@ def first_layer(kernel: Shape, stride: Shape) -> Callable[[], list[Output]]:
     return outputs
 
 
+def transposed_layer(filters: int) -> Callable[[], list[Output]]:
+    """A transposed convolution of 4x3 taps and stride 2, whose channels are last."""
+
+    def outputs() -> list[Output]:
+        attrs = {"kernel": (4, 3), "stride": (2, 2), "pad": (1, 1), "adj": (0, 1)}
+        inputs = (var("x"), var("w"), var("b"))
+        attrs |= {"num_filter": filters, "no_bias": False}
+        return [call("Deconvolution", *inputs, layout="NHWC", **attrs)]
+
+    return outputs
+
+
+def normed_groups(groups: int, eps: float = 1e-5) -> Callable[[], list[Output]]:
+    """Group normalization between convolutions, as PyTorch exports it."""
+
+    def outputs() -> list[Output]:
+        first = call("Convolution", var("x"), var("w"), var("b"), kernel=(3, 3), num_filter=4)
+        rows = call("Reshape", first, shape=(0, groups, -1))
+        rows = call("InstanceNorm", rows, var("p"), var("q"), eps=eps)
+        return [call("relu", call("Reshape", rows, shape=(2, 4, 3, 4)))]
+
+    return outputs
+
+
 # For each rule: where it applies, and where it looks as if it should and must not.
 CASES: dict[Rule, tuple[Case, Case]] = {
     on_rows.pointwise_on_rows: (
@@ -178,6 +202,14 @@ CASES: dict[Rule, tuple[Case, Case]] = {
         Case(first_layer((7, 5), (2, 2)), {"x": (2, 19, 18, 3), "w": (32, 7, 5, 3), "b": (32,)}),
         Case(first_layer((7, 5), (2, 1)), {"x": (2, 19, 18, 3), "w": (32, 7, 5, 3), "b": (32,)}),
     ),
+    joined_phases.joined_phases: (
+        Case(transposed_layer(3), {"x": (2, 5, 6, 7), "w": (7, 4, 3, 3), "b": (3,)}),
+        Case(transposed_layer(5), {"x": (2, 5, 6, 7), "w": (7, 4, 3, 5), "b": (5,)}),
+    ),
+    group_norm.norm_of_groups: (
+        Case(normed_groups(2), {"x": IMAGE, **CONV, "p": (2,), "q": (2,)}),
+        Case(normed_groups(3), {"x": IMAGE, **CONV, "p": (3,), "q": (3,)}),
+    ),
     layout.dense_after_flatten: (
         Case(pooled_flat((0, -1)), {"x": (2, 3, 4, 5), "w": (5, 36)}),
         Case(pooled_flat((4, -1)), {"x": (2, 3, 4, 5), "w": (5, 18)}),
@@ -206,6 +238,8 @@ PASSES: dict[ModuleType, Callable[..., Graph]] = {
     on_rows: on_rows.hoist_pointwise,
     views: views.merge_views,
     fold_batchnorm: fold_batchnorm.fold_batchnorm,
+    group_norm: in_regions,
+    joined_phases: joined_phases.join_phases,
     layout: in_regions,
     sums_of_parts: sums_of_parts.sum_channel_groups,
     space_to_depth: space_to_depth.space_to_depth,
@@ -354,6 +388,17 @@ def test_layout_follows_a_part(begin, end, step):
     cut = call("slice", pooled(var("x")), begin=begin, end=end, step=step)
     _, ops = layout_of([pooled(call("relu", cut))], {"x": (2, 3, 9, 10)})
     assert ops.count("transpose") == 2
+    assert ops[0] == ops[-1] == "transpose"
+
+
+@pytest.mark.parametrize("groups", [1, 2, 4])
+def test_group_normalization_stays_in_the_region(groups):
+    """By moments of channels: only the data and the result are transposed."""
+    first = conv(var("x"), pad=(1, 1))
+    normed = call("GroupNorm", first, var("p"), var("q"), num_groups=groups, eps=0.1)
+    shapes = {"x": IMAGE, **CONV, "p": (groups,), "q": (groups,)}
+    _, ops = layout_of([pooled(call("relu", normed))], shapes)
+    assert ops.count("transpose") == 2 and "GroupNorm" not in ops
     assert ops[0] == ops[-1] == "transpose"
 
 

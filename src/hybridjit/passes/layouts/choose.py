@@ -22,7 +22,7 @@ from ...ops.nn.convolution import CONVOLUTION, CONVOLUTION_BY_WEIGHT
 from ...ops.nn.deconvolution import DECONVOLUTION
 from ...ops.nn.length_norm import L2_NORMALIZATION, LRN, LRN_LAST
 from ...ops.nn.matrix_products import FULLY_CONNECTED
-from ...ops.nn.normalization import INSTANCE_NORM, INSTANCE_NORM_LAST
+from ...ops.nn.normalization import GROUP_NORM, INSTANCE_NORM, INSTANCE_NORM_LAST
 from ...ops.nn.pooling import POOLING
 from ...ops.nn.pooling_back import BACK_FROM_AVERAGE, BACK_FROM_MAX
 from ...ops.nn.softmax import LOG_SOFTMAX, SOFTMAX, SOFTMIN
@@ -47,6 +47,7 @@ from ...ops.vision.roi_align import ROI_ALIGN, ROI_ALIGN_LAST
 from ...ops.vision.roi_pooling import ROI_POOLING, ROI_POOLING_LAST
 from ...ops.vision.upsampling import UPSAMPLING
 from ...ops.vision.warp import BILINEAR_SAMPLER, SAMPLE_LAST
+from .group_norm import group_norm_last, name_group_norms
 
 _LAYOUTS = {3: "NWC", 4: "NHWC", 5: "NDHWC"}
 _RESIZED = {UPSAMPLING: "nearest", BILINEAR_RESIZE: "bilinear", ADAPTIVE_POOLING: "average"}
@@ -64,7 +65,7 @@ def choose_layouts(graph: Graph, fired: list[str] | None = None) -> Graph:
     """Rewrite convolution regions to channels last."""
     if not any(value.op in _BEGINNINGS and not _is_last(value) for value in graph.values):
         return graph
-    return _Relayout(graph).run()
+    return _Relayout(name_group_norms(graph, fired)).run()
 
 
 def layout_dense(graph: Graph, fired: list[str] | None = None) -> Graph:
@@ -255,6 +256,11 @@ def _normed(forms: _Relayout, value: Value) -> Use:
     return _by_twin(forms, value, **value.attrs)
 
 
+def _group_normed(forms: _Relayout, value: Value) -> Use | None:
+    data, *scales = value.inputs
+    return group_norm_last(value, forms.as_last(data), *map(forms.as_first, scales))
+
+
 def _pointwise(forms: _Relayout, value: Value) -> Use:
     ndim = len(value.shape)
     inputs = []
@@ -357,6 +363,7 @@ _FOLLOWERS: dict[OpDef, Rule] = {
     SLICE: _cut,
     **dict.fromkeys(_REDUCTIONS, _reduced_in_place),
     **dict.fromkeys((INSTANCE_NORM, LRN), _normed),
+    GROUP_NORM: _group_normed,
     L2_NORMALIZATION: _l2_norm,
     **dict.fromkeys((SOFTMAX, LOG_SOFTMAX, SOFTMIN), _softmax),
 }
