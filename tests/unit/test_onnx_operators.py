@@ -684,6 +684,23 @@ def test_groups_with_scales_of_channels():
     np.testing.assert_allclose(y, right, rtol=1e-4, atol=1e-5)
 
 
+def test_batch_normalization_in_training_mode():
+    """By the data's statistics; the moving ones move towards them."""
+    x, scale, shift = numbers(2, 4, 3), numbers(4), numbers(4)
+    old = {"m": numbers(4), "v": np.abs(numbers(4))}
+    given = {"s": scale, "b": shift, **old}
+    attrs = {"training_mode": 1, "epsilon": 0.01, "momentum": 0.8}
+    results = found(node("BatchNormalization", "x s b m v", "y mean var", **attrs), x, **given)
+    mean, var = x.mean((0, 2)), x.var((0, 2))
+    normal = (x - mean[:, None]) / np.sqrt(var[:, None] + 0.01)
+    right = normal * scale[:, None] + shift[:, None]
+    moved = (0.8 * old["m"] + 0.2 * mean, 0.8 * old["v"] + 0.2 * var)
+    for result, wanted in zip(results, (right, *moved)):
+        np.testing.assert_allclose(result, wanted, rtol=1e-4, atol=1e-5)
+    (alone,) = found(node("BatchNormalization", "x s b m v", **attrs), x, **given)
+    np.testing.assert_array_equal(alone, results[0])
+
+
 def sources() -> list[bytes]:
     """Files with loops, branches, recurrent layers and narrow types."""
     control = TestControl()

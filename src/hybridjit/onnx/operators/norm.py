@@ -7,7 +7,6 @@ from functools import reduce
 
 import numpy as np
 
-from ...errors import MXNetError
 from ..importer import Importer, Value
 from ..use import Use
 from .table import translates
@@ -16,10 +15,10 @@ from .table import translates
 @translates("BatchNormalization")
 def batch_norm(
     g: Importer, use: Use, x: Value, scale: Value, b: Value, mean: Value, var: Value
-) -> Value:
-    """Normalization by the moving statistics."""
+) -> Value | tuple[Value, ...]:
+    """Normalization by the moving statistics; in training mode by those of the data."""
     if use.number("training_mode"):
-        raise MXNetError("training mode is not supported: export the model for inference")
+        return _batch_norm_trained(g, use, x, scale, b, (mean, var))
     return g.op(
         "BatchNorm",
         *(x, scale, b, mean, var),
@@ -28,6 +27,48 @@ def batch_norm(
         fix_gamma=False,
         use_global_stats=True,
     )
+
+
+def _batch_norm_trained(
+    g: Importer, use: Use, x: Value, scale: Value, b: Value, moving: tuple[Value, Value]
+) -> tuple[Value, ...]:
+    """Normalization by the data's statistics, and the moved statistics, if they are read.
+
+    PyTorch's exporter standardizes weights by it.
+    """
+    axes = (0, *range(2, g.rank(x)))
+    normal, mean, var, _ = _standardized(g, x, axes, use.real("epsilon", 1e-5))
+    scale, b = (_of_channels(g, v, g.rank(x)) for v in (scale, b))
+    y = g.op("broadcast_add", g.op("broadcast_mul", normal, scale, at="scaled"), b)
+    if len([o for o in use.outputs if o]) == 1:
+        return (y,)
+    momentum = use.real("momentum", 0.9)
+    return (y, *(_moved(g, *pair, momentum) for pair in zip(moving, (mean, var))))
+
+
+def _moved(g: Importer, old: Value, new: Value, momentum: float) -> Value:
+    """old momentum + new (1 - momentum)"""
+    kept = g.op("_mul_scalar", old, scalar=momentum, at="kept")
+    part = g.op("_mul_scalar", new, scalar=1 - momentum, at="part")
+    flat = g.op("Reshape", part, shape=(-1,), at="channels")
+    return g.op("broadcast_add", kept, flat, at="moved")
+
+
+def _standardized(
+    g: Importer, x: Value, axes: tuple[int, ...], eps: float
+) -> tuple[Value, Value, Value, Value]:
+    """(x - mean) / deviation over axes; mean, variance and 1 / deviation, with keepdims."""
+    mean = g.op("mean", x, axis=axes, keepdims=True, at="mean")
+    centred = g.op("broadcast_sub", x, mean, at="centred")
+    square = g.op("square", centred, at="square")
+    var = g.op("mean", square, axis=axes, keepdims=True, at="variance")
+    inverse = g.op("rsqrt", g.op("_plus_scalar", var, scalar=eps, at="eps"), at="inverse")
+    return g.op("broadcast_mul", centred, inverse, at="normal"), mean, var, inverse
+
+
+def _of_channels(g: Importer, x: Value, rank: int) -> Value:
+    """A value for each channel, along axis 1."""
+    return g.op("Reshape", x, shape=(1, -1, *(1,) * (rank - 2)), at="channels")
 
 
 @translates("InstanceNormalization")
@@ -47,13 +88,7 @@ def layer_norm(
     eps = use.real("epsilon", 1e-5)
     if len([o for o in use.outputs if o]) == 1 and axis == g.rank(x) - 1 and g.rank(scale) == 1:
         return g.op("LayerNorm", x, scale, b, axis=-1, eps=eps)
-    axes = tuple(range(axis, g.rank(x)))
-    mean = g.op("mean", x, axis=axes, keepdims=True, at="mean")
-    centred = g.op("broadcast_sub", x, mean, at="centred")
-    square = g.op("square", centred, at="square")
-    var = g.op("mean", square, axis=axes, keepdims=True, at="variance")
-    inverse = g.op("rsqrt", g.op("_plus_scalar", var, scalar=eps, at="eps"), at="inverse")
-    normal = g.op("broadcast_mul", centred, inverse, at="normal")
+    normal, mean, _, inverse = _standardized(g, x, tuple(range(axis, g.rank(x))), eps)
     scaled = g.op("broadcast_mul", normal, _behind(g, scale, g.rank(x)), at="scaled")
     return g.op("broadcast_add", scaled, _behind(g, b, g.rank(x))), mean, inverse
 
@@ -73,8 +108,7 @@ def group_norm(g: Importer, use: Use, x: Value, scale: Value, b: Value) -> Value
     g.require_small(groups)
     ones, zeros = (g.constant(np.full(groups, n, g.dtype(x))) for n in (1, 0))
     normal = g.op("GroupNorm", x, ones, zeros, num_groups=groups, eps=eps, at="normal")
-    sizes = (1, -1, *(1,) * (g.rank(x) - 2))
-    scale, b = (g.op("Reshape", v, shape=sizes, at="channels") for v in (scale, b))
+    scale, b = (_of_channels(g, v, g.rank(x)) for v in (scale, b))
     return g.op("broadcast_add", g.op("broadcast_mul", normal, scale, at="scaled"), b)
 
 
