@@ -45,6 +45,7 @@ def choose_attention(step: Step, setting: Setting) -> tuple[Call, ...]:
         return tuple(map(numbers.any, strides[:3]))
 
     scores = (samples, heads, rows, keys)
+    steps = [broadcast_strides(b, scores) for b in biases]
     out = step.writes[0].strides
     spec = AttentionSpec(
         width=width,
@@ -56,12 +57,13 @@ def choose_attention(step: Step, setting: Setting) -> tuple[Call, ...]:
         k=given(k.strides),
         v=given(v.strides),
         y=given((out[0], out[2], out[1])),
-        biases=tuple(given(broadcast_strides(b, scores)) for b in biases),
+        biases=tuple(map(given, steps)),
         mr=_rows_of_tile(rows, target),
         nv=2,
         block=_BLOCK,
         tiles=_TILES,
         unroll=4,
+        far_biases=tuple(step[2] != 0 for step in steps),
         scale=attrs["scale"],
         has_factor=attrs["has_factor"],
         mask=tuple(n for m in masks for n in given(broadcast_strides(m, scores))),

@@ -19,7 +19,7 @@ from ...llvm.indices import Index
 from ...llvm.types import I32, Value
 from ...math.numbers import float_math
 from ..parts.arguments import Arguments
-from ..parts.gemm import Rows, multiply, steps_of_round
+from ..parts.gemm import Ahead, NextTile, Operand, Rows, multiply, steps_of_round
 from ..parts.partial import read_vector, write_vector
 from ..parts.transpose import Digits, transpose_rows
 from .spec import AttentionSpec
@@ -91,7 +91,7 @@ class _Attention:
             size = b.min(b.sub(self.keys, block.index), spec.block)
             with b.loop("tile", 0, count, most=spec.tiles) as tile:
                 first = b.mul(tile.index, spec.mr)
-                self._emit_scores(first, block.index, size)
+                self._emit_scores(place, row, first, block.index, size)
                 self._emit_powers(place, row, first, block.index, size)
                 self._emit_values(first, block.index, size)
         left = b.min(b.sub(self.rows, row), b.mul(count, spec.mr))
@@ -191,30 +191,53 @@ class _Attention:
 
     # --- a tile of rows and a block of keys ---
 
-    def _emit_scores(self, first: Index, key: Index, size: Index) -> None:
+    def _emit_scores(
+        self, place: Sequence[Index], row: Index, first: Index, key: Index, size: Index
+    ) -> None:
         """scores[row, key] = q k^T for the tile that begins at row ``first`` of the chunk."""
         b, spec = self.b, self.spec
         stride = spec.stride_of_query()
         rows = b.at(self.queries, b.mul(first, stride))
         panels = b.at(self.packed_keys, b.mul(key, spec.width))
         count = b.quotient_up(size, self.panel)
+        unroll = steps_of_round(b, spec.mr * spec.nv, spec.nv, spec.unroll)
+        biases = self._biases_of((*place, b.add(row, first)), key)
         with b.loop("panel", 0, count, most=spec.block // self.panel) as panel:
             sums = multiply(
                 b,
                 rows,
                 b.at(panels, b.mul(panel.index, spec.width * self.panel)),
                 spec.width,
-                steps_of_round(b, spec.mr * spec.nv, spec.nv, spec.unroll),
+                unroll,
                 Rows(stride, 1),
                 spec.nv,
                 [b.splat(0.0)] * (spec.mr * spec.nv),
                 (0, spec.mr),
+                self._biases_ahead(biases, b.mul(panel.index, self.panel), unroll),
             )
             target = b.at(self.scores, b.mul(panel.index, self.panel))
             for m in range(spec.mr):
                 for j in range(spec.nv):
                     at = m * spec.stride_of_scores(b.lanes) + j * b.lanes
                     b.store(sums[m * spec.nv + j], target, at)
+
+    def _biases_of(self, place: Sequence[Index], key: Index) -> list[Value]:
+        """The addresses of the biases of a row from a key on."""
+        return [
+            self.b.at(pointer, self.b.add(self.b.dot(place, strides), key))
+            for pointer, strides in zip(self.biases, self.bias_strides)
+        ]
+
+    def _biases_ahead(self, biases: Sequence[Value], at: Index, unroll: int) -> Ahead | None:
+        """Prefetch of a panel's biases that differ from row to row, in the sum of its products."""
+        b, spec = self.b, self.spec
+        far = [n for n, differs in enumerate(spec.far_biases) if differs]
+        if not far or spec.width < unroll:
+            return None
+        operands = tuple(
+            Operand(b.at(biases[n], at), self.bias_strides[n][2], self.panel) for n in far
+        )
+        return Ahead(operands[0].pointer, 0, NextTile(operands, spec.mr, spec.width))
 
     def _emit_powers(
         self, place: Sequence[Index], row: Index, first: Index, key: Index, size: Index
@@ -254,10 +277,7 @@ class _Attention:
     def _finished_scores(self, place: Sequence[Index], key: Index, scores: Value) -> Combine:
         """Add biases and apply the mask to scores; the largest is carried."""
         b, math = self.b, self.math
-        biases = [
-            b.at(pointer, b.add(b.dot(place, strides), key))
-            for pointer, strides in zip(self.biases, self.bias_strides)
-        ]
+        biases = self._biases_of(place, key)
         mask = self._mask_at(place, key)
 
         def larger(top: Value, at: Index, lanes: Index) -> Value:

@@ -28,6 +28,7 @@ class AttentionSpec(KernelSpec):
     block          keys between two updates of the sums: a constant of the target, because the
                    order of the sums depends on it
     tiles          maximum tiles of rows that use a block of keys before the next block
+    far_biases     for each bias, whether it differs from row to row: then it is prefetched
     scale          constant factor of the products
     has_factor     whether an operand of one element multiplies them too
     mask, fill     strides of the mask, () without one; the score where the mask is 0
@@ -51,6 +52,7 @@ class AttentionSpec(KernelSpec):
     block: int
     tiles: int
     unroll: int
+    far_biases: tuple[bool, ...] = ()
     scale: float = 1.0
     has_factor: bool = False
     mask: Sizes = ()

@@ -35,7 +35,7 @@ class Operand:
     """An operand of a tile's program: its first row, its row stride, and the elements of a row."""
 
     pointer: Value
-    row_step: int
+    row_step: Index
     columns: int
 
     def ask(self, b: LoopBuilder, row: Index) -> None:
