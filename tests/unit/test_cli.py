@@ -191,6 +191,7 @@ class TestDump:
         "layout": "layout=NHWC",
         "layout-dense": "columns reordered",
         "space-to-depth": "space-to-depth: no change",
+        "join-phases": "join-phases: no change",
         "views-again": "_reshape_to",
         "strides": "strides: no change",
         "lower-bfloat16": "lower-bfloat16: no change",

@@ -391,6 +391,18 @@ def test_layout_follows_a_part(begin, end, step):
     assert ops[0] == ops[-1] == "transpose"
 
 
+def test_places_are_rows_of_channels():
+    """A transpose of joined places costs nothing, and is not one to MXNet's order."""
+    flat = call("Reshape", conv(var("x"), pad=(1, 1)), shape=(0, 0, -1))
+    rows = call("transpose", flat, axes=(0, 2, 1))
+    total = call("elemwise_mul", call("erf", rows), rows)
+    attrs = {"no_bias": True, "num_hidden": 5, "flatten": False}
+    result = call("FullyConnected", total, var("v"), **attrs)
+    _, ops = layout_of([result], {"x": IMAGE, **CONV, "v": (5, 4)})
+    assert ops.count("transpose") == 1 and ops[0] == "transpose"
+    assert ops.index("elemwise_mul") < ops.index("_reshape_to")
+
+
 @pytest.mark.parametrize("groups", [1, 2, 4])
 def test_group_normalization_stays_in_the_region(groups):
     """By moments of channels: only the data and the result are transposed."""

@@ -47,6 +47,7 @@ from ...ops.vision.roi_align import ROI_ALIGN, ROI_ALIGN_LAST
 from ...ops.vision.roi_pooling import ROI_POOLING, ROI_POOLING_LAST
 from ...ops.vision.upsampling import UPSAMPLING
 from ...ops.vision.warp import BILINEAR_SAMPLER, SAMPLE_LAST
+from ..rewrite.hoist_pointwise import pointwise_on_rows
 from .group_norm import group_norm_last, name_group_norms
 
 _LAYOUTS = {3: "NWC", 4: "NHWC", 5: "NDHWC"}
@@ -65,7 +66,8 @@ def choose_layouts(graph: Graph, fired: list[str] | None = None) -> Graph:
     """Rewrite convolution regions to channels last."""
     if not any(value.op in _BEGINNINGS and not _is_last(value) for value in graph.values):
         return graph
-    return _Relayout(name_group_norms(graph, fired)).run()
+    graph = _Relayout(name_group_norms(graph, fired)).run()
+    return rewrite(graph, (pointwise_on_rows,), fired)
 
 
 def layout_dense(graph: Graph, fired: list[str] | None = None) -> Graph:
@@ -106,7 +108,7 @@ class _Relayout:
             if moved is not None:
                 self.last.update(zip(uses_of(value), (moved, *uses_of(moved.value)[1:])))
             else:
-                new = self._reduced(value) or self._in_first_order(value)
+                new = self._reduced(value) or self._rows(value) or self._in_first_order(value)
                 self.first.update(zip(uses_of(value), uses_of(new)))
         outputs = tuple(self.as_first(u) for u in self.graph.outputs)
         if outputs == self.graph.outputs:
@@ -127,6 +129,27 @@ class _Relayout:
         if value.attrs["keepdims"] or ndim not in _LAYOUTS or kept != sorted(kept):
             return None
         return _reduction(self, value).value
+
+    def _rows(self, value: Value) -> Value | None:
+        """The places of an image as rows of channels, if the value is a transpose to them."""
+        image = self._image_of(value)
+        if image is None:
+            return None
+        return reshape(building(value), self.last[image], value.shape).value
+
+    def _image_of(self, value: Value) -> Use | None:
+        """The image whose places were joined to one axis, and then exchanged with the channels.
+
+        Such a transpose of three axes equals one from channels last to MXNet's order.
+        """
+        if value.op is not TRANSPOSE or tuple(value.attrs["axes"]) != (0, 2, 1):
+            return None
+        joined = value.inputs[0].value
+        if joined.op is not RESHAPE_TO or joined.inputs[0] not in self.last:
+            return None
+        image = joined.inputs[0]
+        shape, ndim = image.type.dims, image.type.ndim
+        return image if ndim > 3 and shape[:2] == joined.shape[:2] else None
 
     def _is_in_region(self, value: Value) -> bool:
         """Whether an operand exists with channels last and not in MXNet's order."""
@@ -169,7 +192,7 @@ class _Relayout:
     def _before_transpose(self, value: Value) -> Use | None:
         """The operand, with channels last, of a transpose to MXNet's order that the user wrote."""
         ndim = len(value.shape)
-        if permutation(ndim, value.attrs["axes"]) != to_first(ndim):
+        if permutation(ndim, value.attrs["axes"]) != to_first(ndim) or self._image_of(value):
             return None
         return self.as_first(value.inputs[0])
 

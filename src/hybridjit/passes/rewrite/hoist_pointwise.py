@@ -1,8 +1,9 @@
 """On rows: f(reshape(product)) -> reshape(f(product)), and transposes of rows to shorter rows.
 
 The kernel of a product can apply an epilogue before it stores, but only on the product's own shape:
-two axes of a dense layer, three of ``batch_dot``. Dense layers and look-ups take rows in any order:
-the batch and the steps of a recurrent layer are exchanged after a dense layer and before a look-up.
+two axes of a dense layer, three of ``batch_dot``, all places of a convolution. Dense layers and
+look-ups take rows in any order: the batch and the steps of a recurrent layer are exchanged after a
+dense layer and before a look-up.
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ from ..._core.types import Shape
 from ...ir.building import ValueBuilder, building
 from ...ir.graph import Graph, Use, Value
 from ...ir.rewrite import Match, Replacement, rewrite, rule
+from ...ops.nn.convolution import CONVOLUTION
 from ...ops.nn.embedding_table import EMBEDDING
 from ...ops.nn.matrix_products import BATCH_DOT, FULLY_CONNECTED
+from ...ops.nn.window_geometry import is_channel_last
 from ...ops.quantized import FROM_BYTES, INTEGER_DENSE, TO_BYTES
 from ...ops.tensor.by_index import TAKE
 from ...ops.tensor.primitives import RESHAPE_TO, TRANSPOSE, permutation, reshape, transpose
@@ -127,6 +130,13 @@ def _moved_rows(value: Value) -> Value | None:
     return moved if permutation(last + 1, moved.attrs["axes"])[-1] == last else None
 
 
+def _multiplies_rows(value: Value) -> bool:
+    """Whether it is a product, or a convolution whose channels are last."""
+    if value.op is CONVOLUTION:
+        return is_channel_last(value.attrs["layout"], len(value.attrs["kernel"]))
+    return value.op in (FULLY_CONNECTED, BATCH_DOT, INTEGER_DENSE)
+
+
 def _product_of(use: Use) -> _Product | None:
     """The product that ``use`` reshapes, directly or after pointwise operators."""
     if use.value.op is not RESHAPE_TO:
@@ -138,7 +148,7 @@ def _product_of(use: Use) -> _Product | None:
         if not whole:
             return None
         source = whole[0]
-    if source.value.op not in (FULLY_CONNECTED, BATCH_DOT, INTEGER_DENSE):
+    if not _multiplies_rows(source.value):
         return None
     shape = use.value.inputs[0].type.dims
     return _Product(shape, of_bytes or source.value.op is INTEGER_DENSE)

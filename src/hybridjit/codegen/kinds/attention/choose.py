@@ -63,7 +63,7 @@ def choose_attention(step: Step, setting: Setting) -> tuple[Call, ...]:
         block=_BLOCK,
         tiles=_TILES,
         unroll=4,
-        far_biases=tuple(step[2] != 0 for step in steps),
+        far_biases=tuple(n for n, step in enumerate(steps) if step[2] != 0),
         scale=attrs["scale"],
         has_factor=attrs["has_factor"],
         mask=tuple(n for m in masks for n in given(broadcast_strides(m, scores))),

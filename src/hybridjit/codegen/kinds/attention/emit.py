@@ -231,11 +231,11 @@ class _Attention:
     def _biases_ahead(self, biases: Sequence[Value], at: Index, unroll: int) -> Ahead | None:
         """Prefetch of a panel's biases that differ from row to row, in the sum of its products."""
         b, spec = self.b, self.spec
-        far = [n for n, differs in enumerate(spec.far_biases) if differs]
-        if not far or spec.width < unroll:
+        if not spec.far_biases or spec.width < unroll:
             return None
         operands = tuple(
-            Operand(b.at(biases[n], at), self.bias_strides[n][2], self.panel) for n in far
+            Operand(b.at(biases[n], at), self.bias_strides[n][2], self.panel)
+            for n in spec.far_biases
         )
         return Ahead(operands[0].pointer, 0, NextTile(operands, spec.mr, spec.width))
 

@@ -28,7 +28,7 @@ class AttentionSpec(KernelSpec):
     block          keys between two updates of the sums: a constant of the target, because the
                    order of the sums depends on it
     tiles          maximum tiles of rows that use a block of keys before the next block
-    far_biases     for each bias, whether it differs from row to row: then it is prefetched
+    far_biases     numbers of the biases that differ from row to row, which are prefetched
     scale          constant factor of the products
     has_factor     whether an operand of one element multiplies them too
     mask, fill     strides of the mask, () without one; the score where the mask is 0
@@ -52,7 +52,7 @@ class AttentionSpec(KernelSpec):
     block: int
     tiles: int
     unroll: int
-    far_biases: tuple[bool, ...] = ()
+    far_biases: tuple[int, ...] = ()
     scale: float = 1.0
     has_factor: bool = False
     mask: Sizes = ()
