@@ -80,6 +80,10 @@ EXPANSIONS: dict[str, tuple[Case, Case]] = {
         Case(one("LeakyReLU", "x", "g", act_type="prelu"), {"x": IMAGE, "g": (3,)}),
         Case(one("LeakyReLU", "x", act_type="leaky"), {"x": IMAGE}),
     ),
+    "_power_scalar": (
+        Case(one("_power_scalar", "x", scalar=3), {"x": (2, 3)}),
+        Case(one("_power_scalar", "x", scalar=3), {"x": (2, 3)}, "float16"),
+    ),
     "SoftmaxActivation": (
         Case(one("SoftmaxActivation", "x", mode="channel"), {"x": IMAGE}),
         Case(one("softmax", "x", axis=1), {"x": IMAGE}),

@@ -172,6 +172,17 @@ def test_gamma_in_double_precision(name):
 
 
 @pytest.mark.skipif(not LONG, reason="long double is float64 here: nothing to measure with")
+def test_cubes_are_two_products():
+    """Within the rounding of two products, also where the cube or the square is not normal."""
+    x = [-0.0, math.inf, -math.inf, math.nan, 1e-20, -1e-14, 7e12, -8e12, 3.1, -0.7]
+    base = np.array(x, np.float32)
+    found = compiled([call("_power_scalar", var("a"), scalar=3)], {"a": base})([base])[0]
+    with np.errstate(over="ignore", under="ignore"):
+        wanted = np.power(base, np.float32(3))
+    np.testing.assert_allclose(found, wanted, rtol=2.5e-7)
+    np.testing.assert_array_equal(np.signbit(found), np.signbit(wanted))
+
+
 def test_power_in_double_precision():
     """Results over the whole range: their exponents have a rest that counts."""
     random = np.random.default_rng(7)
