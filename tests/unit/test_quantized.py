@@ -102,6 +102,33 @@ def test_compiled_products_of_bytes_are_those_of_the_reference(target, dtype, ze
 
 
 @pytest.mark.parametrize("target", OF_BYTES)
+@pytest.mark.parametrize("images", [1, 3])
+@pytest.mark.parametrize("channels", [64, 100])
+def test_depthwise_layers_add_operands_of_channels_and_of_pixels(target, images, channels):
+    """Bytes of sums times a scale, plus a value for each channel, and plus other bytes."""
+    shape, each = (images, 5, 7, channels), (1, 1, 1, channels)
+    arrays = {
+        "x": some_bytes(*shape, dtype="uint8"),
+        "z": some_bytes(*shape, dtype="uint8"),
+        "w": some_bytes(channels, 3, 3, 1),
+        "s": RANDOM.uniform(0.001, 0.002, each).astype(np.float32),
+        "t": RANDOM.uniform(-50, 50, each).astype(np.float32),
+    }
+    how = {"kernel": (3, 3), "pad": (1, 1), "num_filter": channels, "num_group": channels}
+    sums = call("_integer_convolution", var("x"), var("w"), no_bias=True, layout="NHWC", **how)
+    scaled = call("broadcast_mul", call("Cast", sums, dtype="float32"), var("s"))
+    made = call("broadcast_add", scaled, var("t"))
+    joined = call("broadcast_add", made, call("_from_bytes", var("z"), scale=1.0))
+    outputs = [
+        call("_to_bytes", each, scale=1.0, zero=90, dtype="uint8") for each in (made, joined)
+    ]
+    with override(target=target):
+        found = run_compiled(outputs, arrays, ["w", "s", "t"])
+    for one, other in zip(found, run_reference(outputs, arrays)):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("target", OF_BYTES)
 @pytest.mark.parametrize("kernel, stride, pad", [(3, 1, 1), (3, 2, 1), (5, 2, 2)])
 def test_depthwise_products_of_bytes_are_those_of_the_reference(target, kernel, stride, pad):
     """Of channels that fill blocks and of others, and of rows that do not come in pairs."""

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..._core.frozen import dataclass
+from ..._core.frozen import dataclass, replace
 from ..._core.target import QUADS, ElementTypes, Target
 from ..._core.types import product
-from ...ir.plan import Step
+from ...ir.plan import Step, View
 from ...ir.plan_image import Packed
 from ..call import Address, Argument, Call, Setting, build_program, views_of
 from ..llvm import ir
@@ -25,6 +25,7 @@ from ..llvm.types import I8, I16, I32, Value, constant_of, vector_of
 from ..packing import ChannelPacking
 from ..spec import Ints, KernelSpec, Program
 from .conv.choose import layer_of
+from .conv.layer import Layer
 from .parts.arguments import Arguments
 from .parts.partial import read_vector
 from .parts.program import (
@@ -123,7 +124,7 @@ def choose_byte_depthwise(step: Step, setting: Setting) -> tuple[Call, ...]:
     """The call of a depthwise convolution of bytes with its fused operators."""
     anchor, target = step.group.anchor, setting.target
     _, operands = build_program(step, anchored=True)
-    layer = layer_of(step)
+    layer = _with_one_image(layer_of(step), views_of(step, operands))
     x = views_of(step, anchor.inputs[:1])[0]
     rows_out = max(1, (_WORD - layer.kernel[1]) // layer.stride[1] + 1)
     geometry = layer.geometry
@@ -147,6 +148,17 @@ def choose_byte_depthwise(step: Step, setting: Setting) -> tuple[Call, ...]:
     )
     work = product(anchor.shape) * product(layer.kernel)
     return (*before, Call(spec, (Address(x), *packed, *extra, x.shape[0]), work))
+
+
+def _with_one_image(layer: Layer, operands: Sequence[View]) -> Layer:
+    """The layer with operands of a single image at the same address for every image, so that those
+    with one value for a channel are recognised.
+    """
+    reads = (
+        (0, *strides[1:]) if view.shape[0] == 1 else strides
+        for strides, view in zip(layer.reads, operands)
+    )
+    return replace(layer, reads=tuple(reads))
 
 
 def _columns(rows_out: int, target: Target) -> int:
@@ -195,13 +207,14 @@ class _Rows:
         reach = (spec.rows_out - 1) * spec.stride[1] + spec.kernel[1]
         self.words = -(-reach // _WORD)
         size = spec.rows_out * self.words * spec.kernel[2] * _WORD * b.lanes
-        self.w, self.bias = b.at(w, b.mul(block, size)), b.at(bias, channel)
+        self.w = b.at(w, b.mul(block, size))
         at = (image, 0, self.first, 0, channel)
         self.reads = [b.at(p, b.dot(at, s)) for p, s in zip(reads, spec.reads)]
         self.writes = [b.at(p, b.dot(at, s)) for p, s in zip(writes, spec.writes)]
         base = b.at(x, b.add(b.mul(image, spec.xs[0]), channel))
         self.lines = [self._line(base, number) for number in range(reach)]
         self.channel = self._of_channels()
+        self.biases = self._unpacked_order(self._biases(b.at(bias, channel)))
 
     def _line(self, base: Value, number: int) -> tuple[Value, Value | None]:
         """The address of a row of data, and the mask that clears it outside of the data."""
@@ -238,12 +251,7 @@ class _Rows:
     def _tile(self, column: Index, width: int, taps: Sequence[int]) -> None:
         b, spec = self.b, self.spec
         left = b.sub(b.mul(column, spec.stride[2]), spec.pad[2])
-        kind = vector_of(I32, b.lanes)
-        sums = {
-            (m, o): [constant_of(kind, 0)] * _WORD
-            for m in range(width)
-            for o in range(spec.rows_out)
-        }
+        sums = {(m, o): self.biases for m in range(width) for o in range(spec.rows_out)}
         for at in range((width - 1) * spec.stride[2] + spec.kernel[2]):
             used = [(m, t) for m in range(width) for t in taps if m * spec.stride[2] + t == at]
             if not used:
@@ -350,10 +358,7 @@ class _Rows:
         """
         b, spec = self.b, self.spec
         keeps = self.channel is not None
-        biases = [b.load(self.bias, j * b.lanes) for j in range(_WORD)]
-        if self.channel is not None:
-            biases = self._unpacked_order(biases)
-        else:
+        if not keeps:
             sums = self._usual_order(sums)
         parts = []
         for j in range(-(-self.count // b.lanes)):
@@ -362,8 +367,14 @@ class _Rows:
                 operands = [vectors[j] for vectors in self.channel]
             targets = operand_addresses(b, writes, spec.writes, m, j * b.lanes)
             lanes = min(b.lanes, self.count - j * b.lanes)
-            parts.append(Part(b.b.add(sums[j], biases[j]), operands, targets, lanes))
+            parts.append(Part(sums[j], operands, targets, lanes))
         store_parts(b, spec.program, parts, in_order=not keeps)
+
+    def _biases(self, pointer: Value) -> list[Value]:
+        """The block's biases; zeros for absent channels."""
+        b, zeros = self.b, constant_of(vector_of(I32, self.b.lanes), 0)
+        exist = -(-self.count // b.lanes)
+        return [b.load(pointer, j * b.lanes) if j < exist else zeros for j in range(_WORD)]
 
     def _of_channels(self) -> list[list[Value]] | None:
         """Operands in the order of unpacked words; None where the usual order is needed."""
