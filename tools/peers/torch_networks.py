@@ -262,6 +262,34 @@ class UNet(nn.Module):
         return self.last(x)
 
 
+class Separator(nn.Module):
+    """Conv-TasNet's shape: two voices of 16,000 samples, dilated depthwise layers between norms."""
+
+    def __init__(self, narrow=128, wide=512):
+        super().__init__()
+        self.take, self.give = nn.Conv1d(1, wide, 16, 8), nn.ConvTranspose1d(wide, 1, 16, 8)
+        self.first = nn.Sequential(nn.GroupNorm(1, wide), nn.Conv1d(wide, narrow, 1))
+        self.body = nn.ModuleList(self.block(narrow, wide, 2 ** (n % 8)) for n in range(24))
+        self.masks = nn.Sequential(nn.PReLU(), nn.Conv1d(narrow, 2 * wide, 1), nn.Sigmoid())
+
+    @staticmethod
+    def block(narrow, wide, gap):
+        middle = nn.Conv1d(wide, wide, 3, padding=gap, dilation=gap, groups=wide)
+        return nn.Sequential(
+            *(nn.Conv1d(narrow, wide, 1), nn.PReLU(), nn.GroupNorm(1, wide)),
+            *(middle, nn.PReLU(), nn.GroupNorm(1, wide), nn.Conv1d(wide, narrow, 1)),
+        )
+
+    def forward(self, x):
+        taken = F.relu(self.take(x))
+        y = self.first(taken)
+        for part in self.body:
+            y = y + part(y)
+        batch, wide, places = taken.shape
+        voices = self.masks(y).view(batch, 2, wide, places) * taken[:, None]
+        return self.give(voices.reshape(2 * batch, wide, places)).view(batch, 2, -1)
+
+
 def image(side=224):
     return lambda batch: torch.rand(batch, 3, side, side)
 
@@ -293,13 +321,20 @@ NETS = {
     "t5_512": (lambda: T5(512), tokens(512)),
     "whisper": (Whisper, lambda batch: torch.randn(batch, 80, 3000)),
     "unet": (UNet, lambda batch: torch.randn(batch, 4, 32, 32)),
+    "separator": (Separator, lambda batch: torch.randn(batch, 1, 16000)),
+    "convnext_tiny": (vision.convnext_tiny, image()),
+    "swin_t": (vision.swin_t, image()),
+    "efficientnet_v2_s": (vision.efficientnet_v2_s, image()),
+    "regnet_y_1_6gf": (vision.regnet_y_1_6gf, image()),
+    "shufflenet_v2": (vision.shufflenet_v2_x1_0, image()),
+    "r3d_18": (vision.video.r3d_18, lambda batch: torch.rand(batch, 3, 8, 112, 112)),
 }
 
 
 def with_statistics(net):
     """The network with statistics as after training."""
     for module in net.modules():
-        if isinstance(module, nn.BatchNorm2d):
+        if isinstance(module, (nn.BatchNorm2d, nn.BatchNorm3d)):
             module.running_mean.normal_(0, 0.1)
             module.running_var.uniform_(0.7, 1.3)
             module.weight.data.uniform_(0.7, 1.3)
