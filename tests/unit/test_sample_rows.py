@@ -32,6 +32,14 @@ def attention(x: Output) -> Output:
     return call("reshape", call("transpose", split, axes=(0, 2, 1, 3)), shape=(0, 0, -1))
 
 
+def one_of_joined(x: Output) -> Output:
+    """One of two parts that lie beside each other in a row, as of joined queries, keys and values,
+    on which attention runs."""
+    joined = call("reshape", call("Concat", x, x, dim=2, num_args=2), shape=(0, 0, 2, 4, 6))
+    part = call("reshape", call("slice_axis", joined, axis=2, begin=1, end=2), shape=(0, 0, -1))
+    return attention(part)
+
+
 def turned(x: Output) -> Output:
     return call("transpose", x, axes=(1, 0, 2))
 
@@ -83,6 +91,7 @@ PARAMS |= {"r": (2 * SIZE * SIZE + 2 * SIZE,), "v": (SIZE, SIZE // 4)}
 BEHIND: dict[str, tuple[Callable[[Output], Output], int]] = {
     "nothing": (lambda x: x, 1),
     "attention": (attention, PLACES),
+    "one of joined parts": (one_of_joined, PLACES),
     "mean across places": (mean_of(1), PLACES),
     "mean across channels": (mean_of(2), 1),
     "softmax across channels": (lambda x: call("softmax", x, axis=-1), 1),

@@ -180,7 +180,11 @@ class _Axes:
         return tuple(axes[i] for i in permutation(len(axes), value.attrs["axes"]))
 
     def _part(self, value: Value) -> tuple[Axis, ...]:
-        """Slices of an axis, concatenation along it and padding keep the identity of the axis."""
+        """Slices of an axis, concatenation along it and padding keep the identity of the axis.
+
+        One position of a longer axis, as the queries of joined queries, keys and values, has one
+        element for any batch: it is not the batch.
+        """
         axes = list(self._new(value.shape))
         for use in self._activations(value):
             sizes = use.type.dims
@@ -189,6 +193,10 @@ class _Axes:
                     axes[place] = self._joined(axes[place], axis)
                 else:
                     self._unite(axes[place], axis)
+        if value.op is SLICE:
+            sizes = value.inputs[0].type.dims
+            single = (a for a, n, m in zip(axes, sizes, value.shape) if n != m == 1)
+            self._met.update(digit for axis in single for digit in axis)
         return tuple(axes)
 
     def _dense(self, value: Value) -> tuple[Axis, ...]:
