@@ -133,6 +133,12 @@ def test_a_module_runs_unchanged(tmp_path):
     assert done.stdout == "1.9.1 ['x'] __main__\n", done.stderr
 
 
+@pytest.mark.parametrize("module", ["mxnet.test_utils", "mxnet.gluon.utils", "mxnet.metric"])
+def test_a_module_of_mxnet_runs(module, tmp_path):
+    done = run("-m", "hybridjit.run", "-m", module, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+
+
 OLD_NUMPY = """
     import math
     import mxnet as mx

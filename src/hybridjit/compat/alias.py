@@ -13,7 +13,7 @@ import importlib.util
 import sys
 from collections.abc import Sequence
 from importlib.machinery import ModuleSpec
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from .absent import why_absent
@@ -85,6 +85,16 @@ class _AliasLoader(Loader):
         # its __spec__ would be overwritten.
         assert module.__spec__ is not None
         sys.modules[module.__spec__.name] = importlib.import_module(self.ours)
+
+    def get_code(self, fullname: str) -> CodeType | None:
+        """The module's code, for ``python -m``; a package, whose code is not a program, is
+        imported."""
+        spec = importlib.util.find_spec(self.ours)
+        assert spec is not None
+        if spec.submodule_search_locations is None:
+            code: CodeType | None = spec.loader.get_code(self.ours)  # type: ignore[union-attr]
+            return code
+        return compile(f"import {self.ours}", fullname, "exec")
 
 
 class _Finder(MetaPathFinder):
