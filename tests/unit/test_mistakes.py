@@ -539,6 +539,7 @@ MISTAKES = [
     ("parts of a sample", TypeError, "transform_first passes the first", lambda h: gluon.data.ArrayDataset(np.ones((4, 3)), np.ones(4)).transform(lambda x: x)[0]),
     ("name of an output", ValueError, "there are x_output|there are fullyconnected", lambda h: FC["nothing"]),
     ("count of arguments", ValueError, "1 arrays for x, fullyconnected", lambda h: FC.bind(mx.cpu(), [X])),
+    ("file without arrays", ValueError, r"needs the arrays of a call.*export_onnx\(.x.onnx., x\)", lambda h: made(h).export_onnx("x.onnx")),
     ("unknown switch", ValueError, "no such switch: treads; did you mean 'num_threads'.; there are .*num_threads", lambda h: mx.override(treads=1).__enter__()),
     ("size of a cache as text", ValueError, "at least 1, got '4'", lambda h: capped("4")),
     ("precision", ValueError, "one of 'float32', 'bfloat16', 'int8', got 'fp16'", lambda h: made(h).hybridize(precision="fp16")),

@@ -675,7 +675,14 @@ class HybridBlock(Block):
             For a size that cannot be open.
         MXNetError
             If a node's result in the file differs; it names the node.
+        ValueError
+            Without the arguments of a call.
         """
+        if not args:
+            raise ValueError(
+                "export_onnx needs the arrays of a call, which decide the shapes in the file: "
+                f"net.export_onnx({str(path)!r}, x)"
+            )
         flat, _ = flatten(args, "input")
         arrays = [array for array in flat if array is not None]
         traced, params = self._traced_with_values(args)
