@@ -47,6 +47,7 @@ ATTRIBUTE_TYPES = {
     "long": "int",
     "float": "float",
     "double": "float",
+    "single": "float",
     "bool": "bool",
     "shape": "_Sizes",
     "ints": "_Sizes",

@@ -30,7 +30,7 @@ def test_names_are_unique_and_each_spec_has_one_emitter():
 def test_transposed_convolutions_of_many_phases_have_no_kernel(stride, kind):
     """Each phase is a call: a stride out of a file must not make millions of them."""
     data, weight = sym.var("data"), sym.var("w")
-    net = sym.Deconvolution(data, weight, kernel=(40, 40), stride=stride, num_filter=1)
-    arrays = {"data": np.ones((1, 1, 2, 2), "float32"), "w": np.ones((1, 1, 40, 40), "float32")}
+    net = sym.Deconvolution(data, weight, kernel=(40, 40), stride=stride, num_filter=5)
+    arrays = {"data": np.ones((1, 1, 2, 2), "float32"), "w": np.ones((1, 5, 40, 40), "float32")}
     plan = plan_of(net.outputs, arrays, ["w"])
     assert kind in [step.kind for step in plan.steps]

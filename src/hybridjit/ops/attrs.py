@@ -7,7 +7,7 @@ parsed by regular expressions and never evaluated.
 An operator declares its attributes in one line, ``"kernel:shape! stride:shape=() p:float=0.5"``:
 name, type, then ``!`` for required or ``=default``; a trailing ``?`` on the type admits None, ``~``
 reads None as ``()``; alternatives with a bar (``avg|max``) define an enumeration; ``float[0,1]``
-has bounds.
+has bounds. ``float`` and ``double`` are normal numbers or 0, ``single`` any number of float32.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ def _limit(text: str, parse: Callable[[str], Any]) -> str:
     for normal, least, name in _LIMITS:
         if parse is normal and _is_below(text, value, least):
             return f" of at least {least:.3g} (or 0), the least normal number of {name}"
-    is_single = parse in (_normal_single, _finite_single)
+    is_single = parse in (_single, _normal_single, _finite_single)
     return f" below {_BEYOND_SINGLE:.3g}, the limit of float32" if is_single else ""
 
 
@@ -204,6 +204,7 @@ _PARSERS: dict[str, Callable[[str], Any]] = {
     "int": _int,
     "long": _long,
     "float": _normal_single,
+    "single": _single,
     "double": _normal_double,
     "bool": _bool,
     "shape": _shape,

@@ -296,7 +296,7 @@ def _sorted_out(op: str, told: Attrs) -> Told | None:
         value = told.get(name, attr.default)
         if name in (*_RATES, "lrs", "wds", "num_weights"):
             continue
-        if attr.base != "float":
+        if attr.base not in ("float", "single"):
             fixed.append((name, value))
         elif isinstance(value, bool) or not isinstance(value, (int, float, np.number)):
             return None

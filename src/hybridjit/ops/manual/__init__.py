@@ -23,6 +23,7 @@ _TYPES = {
     "long": "int",
     "float": "float",
     "double": "float",
+    "single": "float",
     "bool": "bool",
     "shape": "tuple of int",
     "ints": "tuple of int or None",

@@ -12,12 +12,21 @@ import numpy as np
 
 from ..._core.config import config
 from ..._core.recording import is_training
-from ..._core.types import PartialShape, Shape, TensorType, merge, merge_shapes, product, shape_text
+from ..._core.types import (
+    INT32,
+    PartialShape,
+    Shape,
+    TensorType,
+    merge,
+    merge_shapes,
+    product,
+    shape_text,
+)
 from ...errors import ShapeError
 from ..algebra import div, in_dtype, in_single, mul, scaled, shifted, sub, total
 from ..attrs import AttrValue
 from ..building import Builder, Many, X
-from ..casting import widened
+from ..casting import convert, widened
 from ..elementwise.binary import MAXIMUM
 from ..elementwise.unary import NEGATIVE
 from ..record import Traits
@@ -241,7 +250,8 @@ def _cross_entropy(data: np.ndarray, label: np.ndarray) -> np.ndarray:
     if not data.size:
         return np.zeros(1, data.dtype)
     rows = np.arange(len(label))
-    classes = rows_within("softmax_cross_entropy", label, data.shape[1])
+    number = convert(label, INT32)  # as pick, which computes it in compiled graphs
+    classes = rows_within("softmax_cross_entropy", number, data.shape[1])
     picked = softmax_along(widened(data), 1)[rows, classes]
     picked = np.maximum(picked, data.dtype.type(LEAST_PROBABILITY))
     return -np.log(picked).sum(keepdims=True).astype(data.dtype)

@@ -285,7 +285,7 @@ def _infer_group_adagrad(ins: Types, outs: Types, **attrs: AttrValue) -> tuple[T
 
 BETAS = "beta1:float=0.9 beta2:float=0.999 epsilon:float=1e-08"
 # MXNet computes AdaGrad and AdaDelta from operators on arrays, whose scalars may be denormal.
-_RATE, _DECAY = "lr:float?!", "wd:float?=0"
+_RATE, _DECAY = "lr:single!", "wd:single=0"
 ADAMW = f"lr:float! {BETAS} wd:float=0 eta:float! clip_gradient:float=-1"
 
 register_update(
