@@ -25,6 +25,7 @@ from typing import TypeAlias
 from ..._core.frozen import dataclass, replace
 from ..._core.types import Shape, product
 from ...ir.graph import Graph, SampleRows, Use, Value
+from ...ir.sized import is_symbolic
 from ...ops.nn.embedding_table import EMBEDDING
 from ...ops.nn.matrix_products import BATCH_DOT, FULLY_CONNECTED
 from ...ops.record import OpDef
@@ -195,7 +196,8 @@ class _Axes:
                     self._unite(axes[place], axis)
         if value.op is SLICE:
             sizes = value.inputs[0].type.dims
-            single = (a for a, n, m in zip(axes, sizes, value.shape) if n != m == 1)
+            pairs = zip(axes, sizes, value.shape)
+            single = (a for a, n, m in pairs if not is_symbolic((n, m)) and n != m == 1)
             self._met.update(digit for axis in single for digit in axis)
         return tuple(axes)
 
