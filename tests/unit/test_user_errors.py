@@ -22,6 +22,12 @@ MOST = 22  # lines of a traceback, of which the program's own frames here take s
 WAYS = [False, True]
 
 
+def trainer_of_one() -> gluon.Trainer:
+    dense = nn.Dense(2, in_units=3)
+    dense.initialize()
+    return gluon.Trainer(dense.collect_params(), "sgd")
+
+
 def made(net: gluon.Block, hybridized: bool) -> gluon.Block:
     net.initialize()
     if hybridized:
@@ -73,7 +79,7 @@ FAILING = {
     ),
     "attribute": lambda hybridized: mx.sym.Pooling(mx.sym.var("x"), kernl=(2, 2)),
     "backward": lambda hybridized: nd.ones((2,)).backward(),
-    "step": lambda hybridized: gluon.Trainer({}, "sgd").step(0),
+    "step": lambda hybridized: trainer_of_one().step(0),
     "train_step": trained,
     "in a block": lambda hybridized: made(Block(lambda F, x: F.reshape(x)), hybridized)(nd.ones(2)),
 }
@@ -234,7 +240,7 @@ class Shell:
         lambda: nd.ones(3).nothing,
         lambda: mx.sym.var("x").nothing,
         lambda: nn.Dense(3).nothing,
-        lambda: gluon.Trainer({}, "sgd").nothing,
+        lambda: trainer_of_one().nothing,
     ],
 )
 def test_a_notebook_prints_frames_of_the_program_alone(work, style, monkeypatch):
@@ -383,7 +389,7 @@ def test_parameters_of_a_missing_file_name_the_nearest(name, hint, tmp_path, mon
 
 
 def test_missing_files_are_errors_of_mxnet_and_of_the_system():
-    trainer = gluon.Trainer({}, "sgd")
+    trainer = trainer_of_one()
     for work in (lambda: nd.load("none"), lambda: trainer.load_states("none")):
         for kind in (mx.MXNetError, FileNotFoundError):
             with pytest.raises(kind, match="^none: No such file or directory") as caught:
