@@ -32,8 +32,8 @@ def _contrib_round_ste(data: NDArray | None = ..., **call: Unpack[_Call]) -> NDA
 def _contrib_sign_ste(data: NDArray | None = ..., **call: Unpack[_Call]) -> NDArray: ...
 def adagrad_update(
     weight: NDArray | None = ..., grad: NDArray | None = ..., history: NDArray | None = ...,
-    lr: float | None = ..., epsilon: float = 1e-07, wd: float | None = 0.0,
-    rescale_grad: float = 1.0, clip_gradient: float = -1.0, **call: Unpack[_Call],
+    lr: float = ..., epsilon: float = 1e-07, wd: float = 0.0, rescale_grad: float = 1.0,
+    clip_gradient: float = -1.0, **call: Unpack[_Call],
 ) -> NDArray: ...
 def retain(
     data: NDArray | None = ..., indices: NDArray | None = ..., **call: Unpack[_Call],

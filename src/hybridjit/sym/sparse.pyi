@@ -19,8 +19,8 @@ def _contrib_round_ste(data: Symbol | None = ..., **call: Unpack[_Call]) -> Symb
 def _contrib_sign_ste(data: Symbol | None = ..., **call: Unpack[_Call]) -> Symbol: ...
 def adagrad_update(
     weight: Symbol | None = ..., grad: Symbol | None = ..., history: Symbol | None = ...,
-    lr: float | None = ..., epsilon: float = 1e-07, wd: float | None = 0.0,
-    rescale_grad: float = 1.0, clip_gradient: float = -1.0, **call: Unpack[_Call],
+    lr: float = ..., epsilon: float = 1e-07, wd: float = 0.0, rescale_grad: float = 1.0,
+    clip_gradient: float = -1.0, **call: Unpack[_Call],
 ) -> Symbol: ...
 def retain(
     data: Symbol | None = ..., indices: Symbol | None = ..., **call: Unpack[_Call],
