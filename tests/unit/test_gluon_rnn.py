@@ -292,6 +292,22 @@ def test_states_by_a_function_of_ones_own():
     ]
 
 
+@pytest.mark.parametrize("is_hybrid", [False, True])
+@pytest.mark.parametrize("kind", sorted(LAYERS))
+def test_tools_take_a_layer_without_states(kind, is_hybrid, tmp_path):
+    layer, x = LAYERS[kind][0](3, 1), mx.nd.ones((5, 2, 4))
+    layer.initialize()
+    if is_hybrid:
+        layer.hybridize()
+    assert layer(x).shape == (5, 2, 3)
+    assert layer.verify(x).agrees
+    assert ", 5 calls" in str(mx.profiling.profile(layer, x, seconds=0.01))
+    file = layer.export_onnx(str(tmp_path / "layer.onnx"), x)
+    begin = layer.begin_state(batch_size=2)
+    loaded = mx.load(file)(x, *begin)
+    np.testing.assert_allclose(loaded.asnumpy(), layer(x).asnumpy(), rtol=1e-5, atol=1e-6)
+
+
 def test_modules_have_mxnets_names():
     assert rnn.rnn_cell.LSTMCell is rnn.LSTMCell
     assert rnn.rnn_layer.LSTM is rnn.LSTM

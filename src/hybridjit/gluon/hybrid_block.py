@@ -338,6 +338,10 @@ class HybridBlock(Block):
         check_outputs(wanted, given)
         return bound.BoundCall(cached.graph, list(args), given, cached.trace.out_format)
 
+    def _of_graph(self, args: Sequence[Nested], named: Mapping[str, Nested]) -> tuple[Nested, ...]:
+        """The arguments of the graph for those of a call, by position."""
+        return self._arguments(args, named)
+
     def for_arrays(self, *args: Nested) -> HybridBlock:
         """The block whose graph serves these arrays; subclasses may select one by sizes."""
         return self
@@ -373,7 +377,7 @@ class HybridBlock(Block):
         TypeError
             Without an array among the arguments.
         """
-        args = self._arguments(args, named)
+        args = self._of_graph(args, named)
         flat, _ = flatten(args, "input")
         arrays = [array for array in flat if array is not None]
         if not arrays:
@@ -683,6 +687,7 @@ class HybridBlock(Block):
                 "export_onnx needs the arrays of a call, which decide the shapes in the file: "
                 f"net.export_onnx({str(path)!r}, x)"
             )
+        args = self._of_graph(args, {})
         flat, _ = flatten(args, "input")
         arrays = [array for array in flat if array is not None]
         traced, params = self._traced_with_values(args)

@@ -14,6 +14,7 @@ from .._core.types import type_of
 from ..compilation import compile_graph
 from ..gluon import HybridBlock
 from ..gluon.hybrid_block import options_of
+from ..gluon.structure import flatten
 from ..graph_exec.training import floating, leading_variables
 from ..ir.node import Output
 from ..ir.roles import variables
@@ -96,10 +97,12 @@ def traced(net: HybridBlock, *arrays: NDArray) -> Traced:
         )
     net(*arrays)  # initialises deferred parameters, and checks the arrays
     net = net.for_arrays(*arrays)
-    trace = net._traced(arrays)
+    args = net._of_graph(arrays, {})
+    trace = net._traced(args)
     known = net.collect_params()  # the graph need not read all of them
     params = {n: known[n].data() for n in variables(trace.outputs) if n in known}
-    given = dict(zip(trace.input_names, arrays))
+    flat, _ = flatten(args, "input")
+    given = dict(zip(trace.input_names, (array for array in flat if array is not None)))
     values, fixed = ({n: a.asnumpy() for n, a in kind.items()} for kind in (given, params))
     wanted = leading_variables({**given, **params}) or floating(given)
     return Traced(net.name, trace.outputs, values, fixed, wanted, options_of(net))

@@ -129,24 +129,29 @@ class Report:
 
     def _shown(self) -> tuple[list[tuple[str, ...]], list[str], list[int]]:
         """Rows, heading, and the columns of numbers; empty columns are left out."""
-        rows = [self._row(part) for part in self.profile.parts]
+        calls: dict[tuple[int, str], list[Part]] = {}
+        for part in self.profile.parts:
+            calls.setdefault((part.step.number, part_name(part)), []).append(part)
+        rows = [self._row(parts) for parts in calls.values()]
         used = [i for i in range(len(_HEADING)) if any(row[i] for row in rows)]
         shown = [tuple(row[i] for i in used) for row in rows]
         right = [column for column, i in enumerate(used) if i < 6]
         return shown, [_HEADING[i] for i in used], right
 
-    def _row(self, part: Part) -> tuple[str, ...]:
-        step, seconds = part.step, part.seconds
-        alone = sum(other.step is step for other in self.profile.parts) == 1
-        rate = flops(part) / seconds if seconds else 0.0
+    def _row(self, parts: Sequence[Part]) -> tuple[str, ...]:
+        """One algorithm of a step; a recurrent layer calls its kernel once for each time step."""
+        step, seconds = parts[0].step, sum(part.seconds for part in parts)
+        is_whole = sum(other.step is step for other in self.profile.parts) == len(parts)
+        rate = sum(map(flops, parts)) / seconds if seconds else 0.0
+        calls = f", {len(parts)} calls" if len(parts) > 1 else ""
         return (
             str(step.number),
             milliseconds(seconds),
             f"{100 * seconds / self.profile.total:.1f}%",
             f"{1e-9 * rate:.1f}" if rate else "",
-            f"{100 * lane_flops(part) / seconds / self.most:.0f}%" if rate else "",
-            f"{1e-9 * bytes_moved(step) / seconds:.1f}" if alone and seconds else "",
-            part_name(part),
+            f"{100 * sum(map(lane_flops, parts)) / seconds / self.most:.0f}%" if rate else "",
+            f"{1e-9 * bytes_moved(step) / seconds:.1f}" if is_whole and seconds else "",
+            part_name(parts[0]) + calls,
             step.name,
             ", ".join(fused_operators(step)),
             user_source(step),

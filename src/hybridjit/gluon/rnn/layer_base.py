@@ -174,6 +174,21 @@ class _RNNLayer(HybridBlock):
         **kwargs: object,
     ) -> Nested:
         """The outputs; with ``states`` also the list of last states."""
+        return super().__call__(*self._with_states(inputs, states, sequence_length), **kwargs)
+
+    def _of_graph(self, args: Sequence[Any], named: Mapping[str, Any]) -> tuple[Any, ...]:
+        return self._with_states(*super()._of_graph(args, named))
+
+    def _with_states(
+        self,
+        inputs: Tensor,
+        states: Tensor | States | None = None,
+        sequence_length: Tensor | None = None,
+    ) -> tuple[Any, ...]:
+        """The arguments of the graph, with states: zeros if the caller passes none.
+
+        Without states from the caller the last states are not results.
+        """
         if (states is None) is not self._skip_states:
             self._skip_states = states is None
             self._clear_cached_op()  # the graph now has other results
@@ -186,8 +201,7 @@ class _RNNLayer(HybridBlock):
                 states = self.begin_state(unknown, func=sym.zeros)
         if isinstance(states, (NDArray, Symbol)):
             states = [states]
-        lengths = (sequence_length,) if self._use_sequence_length else ()
-        return super().__call__(inputs, states, *lengths, **kwargs)
+        return (inputs, states, sequence_length) if self._use_sequence_length else (inputs, states)
 
     def _infer_shapes(self, args: Sequence[Any], needed: Iterable[Parameter] = ()) -> None:
         self._traced(args)  # first, because exported files contain the shapes at tracing
