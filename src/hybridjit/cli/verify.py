@@ -1,9 +1,9 @@
 """``hybridjit verify``: compare a compiled model with the same model run by NumPy, step by step.
 
-Input: a model's files, and arrays or shapes of its inputs (values of an input with a shape follow
-from its name). Output: whether they agree; otherwise the first
-step that differs and the compiler choice that causes it; and the source of the first NaN or
-infinity. Exit code 0 if they agree, otherwise 1.
+Input: a model's files, and an array or a shape for each input; the values for a shape follow from
+the input's name. Output: whether the results agree; otherwise the first step that differs and the
+compiler choice that causes it; and the source of the first NaN or infinity. Exit code 0 if they
+agree, otherwise 1.
 """
 
 from __future__ import annotations

@@ -131,14 +131,14 @@ class _Relayout:
         return _reduction(self, value).value
 
     def _rows(self, value: Value) -> Value | None:
-        """The places of an image as rows of channels, if the value is a transpose to them."""
+        """The pixels of an image as rows of channels, if the value is a transpose to them."""
         image = self._image_of(value)
         if image is None:
             return None
         return reshape(building(value), self.last[image], value.shape).value
 
     def _image_of(self, value: Value) -> Use | None:
-        """The image whose places were joined to one axis, and then exchanged with the channels.
+        """The image whose pixels were joined to one axis that was then exchanged with the channels.
 
         Such a transpose of three axes equals one from channels last to MXNet's order.
         """

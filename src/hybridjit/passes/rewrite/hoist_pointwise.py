@@ -1,7 +1,7 @@
 """On rows: f(reshape(product)) -> reshape(f(product)), and transposes of rows to shorter rows.
 
 The kernel of a product can apply an epilogue before it stores, but only on the product's own shape:
-two axes of a dense layer, three of ``batch_dot``, all places of a convolution. Dense layers and
+two axes of a dense layer, three of ``batch_dot``, all pixels of a convolution. Dense layers and
 look-ups take rows in any order: the batch and the steps of a recurrent layer are exchanged after a
 dense layer and before a look-up.
 """

@@ -360,7 +360,7 @@ class Winograd:
         self._each_vector(size, lambda c, lanes: self._output_vector(source, added, c, lanes))
 
     def _added(self) -> list[Value]:
-        """What is added to all results of a filter: the bias."""
+        """The terms that are added to all results of a filter: its bias."""
         return [self.bias]
 
     def _each_vector(self, size: Index, body: Callable[[Index, int], None]) -> None:
