@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from pathlib import Path
 
 import pytest
 
@@ -45,6 +46,27 @@ def test_a_block_of_adjacent_arrays_has_at_most_64_megabytes():
 
 def test_no_array_asks_for_nothing():
     assert aligned_together([]) == []
+
+
+@pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="pages are not listed here")
+@pytest.mark.parametrize("in_small_pages", [False, True])
+def test_arrays_in_small_pages_do_not_request_huge_ones(in_small_pages):
+    rooms = aligned_together([9 << 20, 3 << 20, 100], in_small_pages)
+    assert all(room.ctypes.data % ALIGNMENT == 0 for room in rooms)
+    assert ("hg" in _flags_at(rooms[0].ctypes.data + (4 << 20))) is not in_small_pages
+
+
+def _flags_at(address):
+    """The flags of the mapping that contains an address, from the system's list."""
+    is_found = False
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        first, *rest = line.split()
+        if not first.endswith(":"):
+            low, high = (int(part, 16) for part in first.split("-"))
+            is_found = low <= address < high
+        elif is_found and first == "VmFlags:":
+            return rest
+    raise AssertionError("no mapping contains the address")
 
 
 @pytest.mark.parametrize("nbytes", [0, 100, 3 << 20])

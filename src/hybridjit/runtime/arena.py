@@ -14,7 +14,7 @@ import ctypes
 import mmap
 import sys
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate
 
 import numpy as np
@@ -85,15 +85,17 @@ def aligned_bytes(nbytes: int) -> np.ndarray:
     return _aligned(raw, nbytes, _HUGE_PAGE)
 
 
-def aligned_together(sizes: Sequence[int]) -> list[np.ndarray]:
+def aligned_together(sizes: Sequence[int], in_small_pages: bool = False) -> list[np.ndarray]:
     """Blocks of these sizes at 64-byte boundaries, adjacent, so that small ones share huge pages.
 
     Blocks that were allocated together, up to 64 MB or one larger block, are freed when the last of
-    them is.
+    them is. ``in_small_pages`` states that they are made while calls wait: see
+    :func:`aligned_pages`.
     """
+    allocate = _in_small_pages if in_small_pages else aligned_bytes
     rooms: list[np.ndarray] = []
     while len(rooms) < len(sizes):
-        rooms += _side_by_side(_first_together(sizes[len(rooms) :]))
+        rooms += _side_by_side(_first_together(sizes[len(rooms) :]), allocate)
     return rooms
 
 
@@ -103,9 +105,11 @@ def _first_together(sizes: Sequence[int]) -> list[int]:
     return list(sizes[: max(1, bisect_right(ends, _MOST_TOGETHER))])
 
 
-def _side_by_side(sizes: Sequence[int]) -> Iterator[np.ndarray]:
+def _side_by_side(
+    sizes: Sequence[int], allocate: Callable[[int], np.ndarray]
+) -> Iterator[np.ndarray]:
     starts = [0, *accumulate(map(_up_to_boundary, sizes))]
-    whole = aligned_bytes(starts[-1])
+    whole = allocate(starts[-1])
     return (whole[start : start + size] for start, size in zip(starts, sizes))
 
 
@@ -121,11 +125,17 @@ def aligned_pages(nbytes: int) -> np.ndarray:
     takes 1.9 s with huge pages and 1.5 s without (AMD Zen 5); later steps take as long. Raises
     MemoryError as NumPy does.
     """
-    return _aligned(_pages(nbytes + ALIGNMENT), nbytes)
+    return _aligned(_pages(nbytes + ALIGNMENT, _STREAMED), nbytes)
 
 
-def _pages(nbytes: int) -> np.ndarray:
-    if sys.platform == "win32" or nbytes < _STREAMED:
+def _in_small_pages(nbytes: int) -> np.ndarray:
+    """Bytes at a 64-byte boundary, never in huge pages that NumPy requests."""
+    return _aligned(_pages(nbytes + ALIGNMENT, _ASKED_FOR), nbytes)
+
+
+def _pages(nbytes: int, least: int) -> np.ndarray:
+    """Bytes for which no huge pages are requested, from ``least`` bytes on."""
+    if sys.platform == "win32" or nbytes < least:
         return np.empty(nbytes, np.uint8)
     try:
         pages = mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
