@@ -18,12 +18,12 @@ PACKAGE = Path(hybridjit.__file__).parent
 
 # A part may import only from rows above its own, and from itself. Modules of `_core` are parts.
 LAYERS = [
+    {"fork_locks"},
     {"keywords", "lazy", "errstate", "frozen", "background", "async_safety", "other_names"},
     {"errors"},
     {
         "config",
         "engine",
-        "fork_locks",
         "live_set",
         "log",
         "safe_open",

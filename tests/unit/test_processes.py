@@ -167,6 +167,38 @@ print([os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in children])
 
 
 @pytest.mark.skipif(not HAS_FORK, reason="this system has no fork")
+@pytest.mark.any_cpu
+def test_a_fork_while_a_network_that_logs_is_traced_ends(tmp_path):
+    """The fork held the lock of ``logging`` and waited for the trace, which needed that lock."""
+    program = """if True:
+        import os, threading, time, warnings
+        import hybridjit as mx
+        import logging  # after hybridjit: hooks that were registered last run first before a fork
+        warnings.filterwarnings("ignore", message=".*fork")
+        begun = threading.Event()
+
+        class Logs(mx.gluon.HybridBlock):
+            def hybrid_forward(self, F, x):
+                begun.set()
+                time.sleep(0.5)  # the fork begins meanwhile
+                logging.getLogger("traced").info("tracing")
+                return x + 1
+
+        net = Logs()
+        net.hybridize()
+        thread = threading.Thread(target=net, args=(mx.nd.ones(3),))
+        thread.start()
+        begun.wait()
+        pid = os.fork()
+        if pid == 0:
+            os._exit(int(net(mx.nd.ones(3)).sum().asscalar()))
+        thread.join()
+        print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+    """
+    assert run_file(tmp_path / "program.py", program) == "6\n"
+
+
+@pytest.mark.skipif(not HAS_FORK, reason="this system has no fork")
 def test_a_server_that_loads_once_and_forks_its_workers(tmp_path):
     assert run_file(tmp_path / "server.py", SERVER) == "[0, 0, 0, 0]\n"
 

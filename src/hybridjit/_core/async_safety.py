@@ -22,6 +22,8 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
+from .fork_locks import precede_later_hooks
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -34,6 +36,7 @@ def holding(lock: Any) -> Callable[[Callable[P, R]], Callable[P, R]]:
         def run(*args: P.args, **kwargs: P.kwargs) -> R:
             if lock._is_owned():  # the outermost call releases
                 return function(*args, **kwargs)
+            precede_later_hooks()
             try:
                 lock.acquire()
                 result = function(*args, **kwargs)
