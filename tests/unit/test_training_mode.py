@@ -239,6 +239,32 @@ def test_softmax_output_uses_output_gradients_on_request(out_grad: bool, is_hybr
     np.testing.assert_allclose(executor.grad_dict["data"].asnumpy(), right, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("is_hybrid", [False, True])
+@pytest.mark.parametrize("temperature", [1e-40, 1e-30])
+def test_a_softmax_at_a_tiny_temperature_picks_the_largest(temperature: float, is_hybrid: bool):
+    """The data divided by it are infinite: MXNet subtracts the maximum before it divides."""
+
+    class Softmaxes(gluon.HybridBlock):
+        def hybrid_forward(self, F, x, length):
+            how = {"temperature": temperature}
+            lengths = F.softmax(x, length, use_length=True, **how)
+            return F.softmax(x, **how), F.softmin(x, **how), lengths, F.exp(F.log_softmax(x, **how))
+
+    net = Softmaxes()
+    net.hybridize(is_hybrid)
+    x = nd.array([[1e20, 3e20, 9e20], [2e20, 2e20, 2e20]])
+    x.attach_grad()
+    with autograd.record():
+        made = net(x, nd.array([2, 1], dtype="int32"))
+    third = np.float32(1 / 3)
+    np.testing.assert_array_equal(made[0].asnumpy(), np.float32([[0, 0, 1], [third] * 3]))
+    np.testing.assert_array_equal(made[1].asnumpy(), np.float32([[1, 0, 0], [third] * 3]))
+    np.testing.assert_array_equal(made[2].asnumpy(), np.float32([[0, 1, 0], [1, 0, 0]]))
+    np.testing.assert_allclose(made[3].asnumpy(), [[0, 0, 1], [third] * 3], rtol=1e-6)
+    made[0].backward(nd.array([[1, 2, 3], [0, 0, 0]]))
+    np.testing.assert_array_equal(x.grad.asnumpy(), np.zeros((2, 3), np.float32))
+
+
 def test_moving_statistics_are_updated_in_place():
     """A graph of training mode whose further outputs are the new statistics."""
     arrays = {"x": images((4, 3, 5, 5)), **states(3, "float32")}

@@ -16,7 +16,7 @@ from .._core.symbolic import Size
 from .._core.types import FLOAT32, FLOAT64, FLOATS, product
 from ..ops.byte_rows import BYTE_LAYER_NORM, BYTE_SOFTMAX
 from ..ops.nn.normalization import LAYER_NORM
-from ..ops.nn.softmax import SOFTMAX
+from ..ops.nn.softmax import SOFTMAX, is_divided_last
 from ..ops.quantized import INTEGER_DENSE, UINT8, has_kernel
 from ..ops.rules import reduced_axes
 from ..ops.sequence.rnn_steps import RNN_ROUNDED_STEPS
@@ -182,6 +182,10 @@ def _pools_unsigned(value: Value, graph: Graph) -> bool:
     return value.type.dtype == UINT8 and _is_channels_last(value, graph)
 
 
+def _is_divided_first(value: Value, graph: Graph) -> bool:
+    return not is_divided_last(value.attrs["temperature"])
+
+
 _OF_ROWS = (SOFTMAX, LAYER_NORM, BYTE_SOFTMAX, BYTE_LAYER_NORM)
 
 
@@ -253,7 +257,7 @@ KINDS = (
         has_epilogue=True,
     ),
     KernelKind("unpool", _is_channels_last, reads=Reads.CHANNELS),
-    KernelKind("softmax", reads=Reads.PACKED, ends_in_bytes=_has_plain_rows),
+    KernelKind("softmax", _is_divided_first, reads=Reads.PACKED, ends_in_bytes=_has_plain_rows),
     KernelKind("byte_softmax", in_floats=False, reads=Reads.PACKED, ends_in_bytes=_has_plain_rows),
     KernelKind("attention", _has_constant_widths, reads=Reads.CHANNELS),
     KernelKind("norm", reads=Reads.PACKED, ends_in_bytes=_has_plain_rows),

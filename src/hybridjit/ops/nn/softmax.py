@@ -79,11 +79,35 @@ def _lengths(t: TensorType, shape: PartialShape) -> TensorType:
     return fill(t, shape, None)
 
 
-def _scaled(x: np.ndarray, temperature: float | None, dtype: np.dtype | None) -> np.ndarray:
-    """x / temperature in the wider of its dtype and ``dtype``, at least float32."""
+# The largest temperature by which a division of common data may overflow: data below 2**64.
+_TINY = 2.0**-64
+
+
+def is_divided_last(temperature: float | None) -> bool:
+    """Whether data overflow when they are divided by the temperature: the maximum is subtracted
+    first, as MXNet does for every temperature."""
+    return temperature is not None and abs(temperature) < _TINY
+
+
+def _scaled(
+    x: np.ndarray,
+    axis: int,
+    temperature: float | None,
+    dtype: np.dtype | None,
+    valid: np.ndarray | None = None,
+) -> np.ndarray:
+    """x / temperature in the wider of its dtype and ``dtype``, at least float32.
+
+    The maximum of a row, of its valid elements, may be subtracted: see :func:`is_divided_last`.
+    """
     x = widened(x)
     x = x if dtype is None else x.astype(np.result_type(x, dtype), copy=False)
-    return x if temperature in (None, 1.0) else x / x.dtype.type(temperature)
+    x = x if valid is None else np.where(valid, x, -np.inf)
+    if temperature in (None, 1.0):
+        return x
+    if is_divided_last(temperature) and x.size:
+        x = x - x.max(axis=axis, keepdims=True)
+    return x / x.dtype.type(temperature)
 
 
 def _within(length: np.ndarray, size: int, ndim: int, axis: int) -> np.ndarray:
@@ -102,12 +126,9 @@ def _softmax(
     **attrs: AttrValue,
 ) -> np.ndarray:
     """Softmax of data / temperature; positions from ``length`` on are exactly 0."""
-    x = _scaled(data, temperature, dtype)
-    if length is None:
-        y = softmax_along(x, axis)
-    else:
-        valid = _within(length, x.shape[axis], x.ndim, axis)
-        y = np.where(valid, softmax_along(np.where(valid, x, -np.inf), axis), 0)
+    valid = None if length is None else _within(length, data.shape[axis], data.ndim, axis)
+    y = softmax_along(_scaled(data, axis, temperature, dtype, valid), axis)
+    y = y if valid is None else np.where(valid, y, 0)
     return y.astype(data.dtype if dtype is None else dtype, copy=False)
 
 
@@ -124,7 +145,7 @@ def _log_softmax(
     **attrs: AttrValue,
 ) -> np.ndarray:
     """x - max - log(sum(exp(x - max)))."""
-    y = _log_softmax_along(_scaled(data, temperature, dtype), axis)
+    y = _log_softmax_along(_scaled(data, axis, temperature, dtype), axis)
     return y.astype(data.dtype if dtype is None else dtype, copy=False)
 
 
@@ -202,8 +223,11 @@ def _kind(
     ) -> X | None:
         """softmax(x, temperature, dtype)  =>  Cast(softmax(x / temperature), dtype)
 
-        Computed in the wider of the two dtypes, at least single precision, and rounded once.
+        Computed in the wider of the two dtypes, at least single precision, and rounded once. The
+        reference computes temperatures by which data overflow.
         """
+        if is_divided_last(temperature):
+            return None
         given = g.type(data).dtype
         wanted = dtype or given
         if temperature in (None, 1.0) and wanted == given:
