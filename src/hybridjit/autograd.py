@@ -14,6 +14,7 @@ from ._core.frames import public
 from ._core.lazy import Late
 from ._core.recording import (
     FLAGS,
+    RecordingStateScope,
     is_recording,
     is_training,
     pause,
@@ -66,6 +67,8 @@ __all__ = [
     "set_training",
     "train_mode",
 ]
+
+_RecordingStateScope = RecordingStateScope  # MXNet's name, which programs import
 
 Arrays = NDArray | Sequence[NDArray]
 

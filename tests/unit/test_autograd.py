@@ -353,6 +353,15 @@ def test_synced_batchnorm_gives_the_variance_in_training():
     np.testing.assert_allclose(states[3].asnumpy(), 0.9 + 0.1 * data.asnumpy().var(0), rtol=1e-5)
 
 
+def test_the_scope_that_programs_import_sets_flags_and_leaves_others():
+    with autograd._RecordingStateScope(True, None):
+        assert autograd.is_recording() and not autograd.is_training()
+        with autograd._RecordingStateScope(None, True):
+            assert autograd.is_recording() and autograd.is_training()
+        assert autograd.is_recording() and not autograd.is_training()
+    assert not autograd.is_recording()
+
+
 def test_the_older_names():
     older = mx.contrib.autograd
     x, dx = nd.array([1.0, 2]), nd.zeros(2)

@@ -176,3 +176,16 @@ def test_unknown_arguments_are_answered_with_the_usage_of_the_command(capsys):
 def test_inspect_refuses_the_shape_of_an_input_that_the_graph_lacks(printed):
     text = printed("inspect", SYMBOL, "--shape", "dat=1,1,28,28", code=2)
     assert "no input 'dat'; it has 'data'" in text
+
+
+@pytest.mark.parametrize("options", [(), ("--json",), ("--shape", "data=1,3,9,9")])
+def test_inspect_lists_a_model_whose_parameters_contradict_the_graph(capsys, tmp_path, options):
+    net = mx.sym.Convolution(mx.sym.var("data"), num_filter=4, kernel=(3, 3), name="c")
+    net.save(str(tmp_path / "wrong-symbol.json"))
+    arrays = {"arg:c_weight": mx.nd.zeros((4, 3, 5, 5)), "arg:c_bias": mx.nd.zeros(4)}
+    mx.nd.save(str(tmp_path / "wrong-0000.params"), arrays)
+    assert main(["inspect", str(tmp_path / "wrong"), *options]) == 1
+    out, err = capsys.readouterr()
+    listed = "c_weight" if "--json" in options else "c_weight  f32[4,3,5,5]\n  arg  c_bias"
+    assert listed in out
+    assert "weight has shape (4,3,5,5), but" in err and "(4,3,3,3)" in err

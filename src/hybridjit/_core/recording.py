@@ -41,7 +41,7 @@ def set_training(train_mode: bool) -> bool:
     return before
 
 
-class _Scope:
+class RecordingStateScope:
     """Sets the flags for the length of a ``with`` block; None leaves a flag unchanged."""
 
     def __init__(self, recording: bool | None, training: bool | None) -> None:
@@ -60,26 +60,26 @@ class _Scope:
         FLAGS.recording, FLAGS.training = self._before.pop()
 
 
-def recording_as(is_recording: bool, is_training: bool) -> _Scope:
+def recording_as(is_recording: bool, is_training: bool) -> RecordingStateScope:
     """Both flags as given, for the length of a ``with`` block."""
-    return _Scope(is_recording, is_training)
+    return RecordingStateScope(is_recording, is_training)
 
 
-def record(train_mode: bool = True) -> _Scope:
+def record(train_mode: bool = True) -> RecordingStateScope:
     """``with record():`` records the calls inside, by default in training mode."""
-    return _Scope(True, train_mode)
+    return RecordingStateScope(True, train_mode)
 
 
-def pause(train_mode: bool = False) -> _Scope:
+def pause(train_mode: bool = False) -> RecordingStateScope:
     """``with pause():`` neither records nor, unless ``train_mode``, trains."""
-    return _Scope(False, train_mode)
+    return RecordingStateScope(False, train_mode)
 
 
-def train_mode() -> _Scope:
+def train_mode() -> RecordingStateScope:
     """``with train_mode():`` Dropout drops and BatchNorm uses the batch's own statistics."""
-    return _Scope(None, True)
+    return RecordingStateScope(None, True)
 
 
-def predict_mode() -> _Scope:
+def predict_mode() -> RecordingStateScope:
     """``with predict_mode():`` Dropout and BatchNorm behave as in inference."""
-    return _Scope(None, False)
+    return RecordingStateScope(None, False)

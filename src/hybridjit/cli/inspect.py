@@ -2,7 +2,7 @@
 
 Input: the files of a model, and optional shapes of its inputs for inference of types. Output:
 inputs, outputs, operators, parameters, and obstacles: unknown operators with their nodes, missing
-parameters. Exit code 1 if there is an obstacle.
+parameters, shapes that contradict the graph. Exit code 1 if there is an obstacle.
 """
 
 from __future__ import annotations
@@ -90,6 +90,18 @@ class Listing:
         ]
 
 
+@dataclass(frozen=True)
+class Inferred:
+    """Types of inputs and outputs by name, and of all nodes if the inputs have shapes.
+
+    error       the first contradiction, because of which only types that were given are known
+    """
+
+    interface: Mapping[str, TensorType]
+    nodes: NodeTypes | None
+    error: MXNetError | None = None
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_model(parser)
     add_shapes(parser)
@@ -108,24 +120,26 @@ def run(args: argparse.Namespace) -> int:
     if strangers := names_given(args) - {*listing.variables, *inputs}:
         wrong = listed(sorted(strangers))
         raise UsageError(f"the graph has no input {wrong}; it has {listed(inputs)}")
+    types = _inferred(args, listing, roles, arrays)
     if args.json:
-        print_json(_document(args, listing, roles, arrays))
+        print_json(_document(listing, roles, arrays, types))
     else:
-        _print(args, listing, roles, arrays)
+        _print(args, listing, roles, arrays, types)
+    if types.error is not None:
+        raise types.error  # after the listing, which shows what contradicts
     return 1 if _problems(listing) or (args.params and roles.missing) else 0
 
 
 def _document(
-    args: argparse.Namespace, listing: Listing, roles: Roles, arrays: Mapping[str, np.ndarray]
+    listing: Listing, roles: Roles, arrays: Mapping[str, np.ndarray], types: Inferred
 ) -> dict[str, object]:
     """The listing as a JSON document."""
-    types = _interface(args, listing, roles, arrays)
     found = Counter(line.op for line in listing.lines if line.op != "null")
     known = {op: found_op for op in found if (found_op := find(op))}
     return {
         "nodes": len(listing.lines),
         "inputs": [*listing.in_call_order(roles.inputs)],
-        "types": {name: str(found) for name, found in types.items()},
+        "types": {name: str(found) for name, found in types.interface.items()},
         "labels": [*roles.labels],
         "outputs": [*listing.outputs],
         "operators": [
@@ -147,28 +161,30 @@ def _document(
 
 
 def _print(
-    args: argparse.Namespace, listing: Listing, roles: Roles, arrays: Mapping[str, np.ndarray]
+    args: argparse.Namespace,
+    listing: Listing,
+    roles: Roles,
+    arrays: Mapping[str, np.ndarray],
+    types: Inferred,
 ) -> None:
-    interface = _interface(args, listing, roles, arrays)
     sections = [
         _summary(args, listing),
-        _typed("inputs", listing.in_call_order(roles.inputs), interface),
+        _typed("inputs", listing.in_call_order(roles.inputs), types.interface),
         _section("labels (not needed for inference)", list(roles.labels)),
-        _typed("outputs", listing.outputs, interface),
+        _typed("outputs", listing.outputs, types.interface),
         _operators(listing),
         _upgrades(listing),
     ]
-    types = _types(args, listing, arrays)
     if args.params is None and not is_onnx(args.symbol):
-        sections.append(_hinted(roles, listing, types))
+        sections.append(_hinted(roles, listing, types.nodes))
     else:
         sections.append(_parameters(arrays, listing))
         sections.append(_section("missing parameters", list(roles.missing)))
         held = {bare_name(name) for name in arrays}
         extra = sorted(held - set(listing.variables))
         sections.append(_section("parameters that the graph does not read", extra))
-    if types is not None:
-        sections.append(_costs(types))
+    if types.nodes is not None:
+        sections.append(_costs(types.nodes))
     sections.append(_section("operators that are not supported", _problems(listing)))
     print("\n".join(section for section in sections if section))
 
@@ -308,6 +324,19 @@ def _upgrades(listing: Listing) -> str:
         "upgrades of an older file",
         [f"{what}: {_brief(names)}" for what, names in listing.changes.items()],
     )
+
+
+def _inferred(
+    args: argparse.Namespace, listing: Listing, roles: Roles, arrays: Mapping[str, np.ndarray]
+) -> Inferred:
+    """The types that shapes, parameters and the graph determine, as far as they agree."""
+    try:
+        interface = _interface(args, listing, roles, arrays)
+        return Inferred(interface, _types(args, listing, arrays))
+    except MXNetError as error:
+        known = _known(args, listing, arrays)
+        names = [name for name in listing.in_call_order(roles.inputs) if name in known]
+        return Inferred({name: known[name] for name in names}, None, error)
 
 
 def _interface(
