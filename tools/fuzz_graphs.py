@@ -14,6 +14,8 @@
     python tools/fuzz_graphs.py --count 1000 --numpy          operators of NumPy mode alone, shapes
                                                               without axes or elements, several
                                                               element types; with the others too
+    python tools/fuzz_graphs.py --count 1000 --wide          many channels on maps of few pixels;
+                                                              with --gradients and --sizes too
     python tools/fuzz_graphs.py --replay fuzz-cases/seed-1042.json
 
 A graph that differs, or that fails to compile, is saved in ``--folder`` and the command that
@@ -51,6 +53,7 @@ from hybridjit.codegen.llvm.jit import compile_object  # noqa: E402
 from numpy_graphs import NumpyGenerator  # noqa: E402
 from random_graphs import RandomGraph, random_graph  # noqa: E402
 from random_int8 import random_int8  # noqa: E402
+from wide_graphs import WideGenerator  # noqa: E402
 
 REPORT = 200
 OPTIMISED = 16  # one kernel in this number
@@ -91,11 +94,12 @@ class Comparison:
     sizes: bool = False
     int8: bool = False
     numpy: bool = False
+    wide: bool = False
 
     def case(self, seed: int, variant: int) -> RandomGraph:
         if self.int8:
             return random_int8(seed, variant)
-        kind = NumpyGenerator if self.numpy else Generator
+        kind = WideGenerator if self.wide else NumpyGenerator if self.numpy else Generator
         return random_graph(seed, variant, self.gradients, kind)
 
     def verdict(self, case: RandomGraph) -> str:
@@ -168,6 +172,7 @@ def main() -> int:
     parser.add_argument("--sizes", action="store_true", help="symbolic sizes beside fixed ones")
     parser.add_argument("--int8", action="store_true", help="networks in 8 bits")
     parser.add_argument("--numpy", action="store_true", help="operators of NumPy mode alone")
+    parser.add_argument("--wide", action="store_true", help="many channels on few pixels")
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--optimised", action="store_true", help="LLVM's optimiser for all kernels")
     parser.add_argument("--replay", type=Path, help="a saved case to run instead")
@@ -175,7 +180,7 @@ def main() -> int:
     arguments = parser.parse_args()
     if arguments.gradients and arguments.int8:
         parser.error("a network in 8 bits is not trained: give --gradients or --int8")
-    comparison = Comparison(arguments.gradients, arguments.sizes, arguments.int8, arguments.numpy)
+    comparison = Comparison(**{name: getattr(arguments, name) for name in vars(Comparison())})
     if arguments.replay:
         wrong = comparison.verdict(read(arguments.replay))
         print(wrong or "agrees")

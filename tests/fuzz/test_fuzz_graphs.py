@@ -33,6 +33,7 @@ from hybridjit.passes.lower import integers
 from hybridjit.passes.training import differentiate
 from random_graphs import RandomGraph, random_graph
 from random_int8 import random_int8
+from wide_graphs import WideGenerator
 
 SIGNED = 5  # a network in 8 bits with signed data
 FAILURES = Path(tempfile.gettempdir()) / "hybridjit-fuzz"
@@ -61,6 +62,13 @@ def test_gradients_of_random_graphs_agree(seed: int):
     """Seeds 9 and 27 compute gradients of integers, in double precision."""
     wrong = gradient_difference(random_graph(seed))
     assert not wrong, f"{wrong}\npython tools/fuzz_graphs.py --seed {seed} --count 1 --gradients"
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_networks_of_many_channels_agree(seed: int):
+    wrong = gradient_difference(random_graph(seed, with_steps=True, kind=WideGenerator))
+    command = f"python tools/fuzz_graphs.py --seed {seed} --count 1 --wide --gradients"
+    assert not wrong, f"{wrong}\n{command}"
 
 
 def test_a_planted_mistake_in_a_gradient_is_found(monkeypatch):

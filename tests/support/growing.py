@@ -22,7 +22,6 @@ from hybridjit.errors import MXNetError
 from hybridjit.ir.node import Output, topological
 
 Shape = tuple[int, ...]
-LARGEST = 6000  # elements of one tensor
 FREE = 0.1  # the share of graphs that are drawn freely
 # Parameters of a familiar graph: sizes of its inputs, and of every axis but the first. Where a
 # node would make another size, it is left out but for a small chance.
@@ -55,7 +54,8 @@ class RandomGraph:
 class Generator:
     """Grows a graph: each new node takes values that are there, newer ones more often."""
 
-    least = 1  # elements of a result
+    least, most = 1, 6000  # elements of a result
+    longest = 41  # nodes, of a graph in seven; half as many of the others
 
     def __init__(self, seed: int, with_steps: bool = False) -> None:
         self.growers = [*GROWERS, *STEPS] if with_steps else GROWERS
@@ -72,7 +72,8 @@ class Generator:
 
     def run(self) -> RandomGraph:
         self._start()
-        wanted = int(self.random.integers(5, 41 if self.random.random() < 0.15 else 21))
+        is_long = self.random.random() < 0.15
+        wanted = int(self.random.integers(5, self.longest if is_long else self.longest // 2 + 1))
         while self.count < wanted:
             x, shape = self._pick()
             grow = self.growers[int(self.random.integers(len(self.growers)))]
@@ -214,7 +215,9 @@ class Generator:
             found = made.op.infer(types, outs, **made.attrs)[1]
         except MXNetError:
             return None
-        if any(not self.least <= t.size <= LARGEST for t in found) or not self._is_familiar(found):
+        if any(not self.least <= t.size <= self.most for t in found) or not self._is_familiar(
+            found
+        ):
             return None
         self.count += 1
         self.read.update(inputs)
