@@ -110,7 +110,7 @@ def in_windows(g: WideGenerator, x: Output, shape: Shape) -> None:
         x = g.add("Pad", x, mode="constant", pad_width=(0, 0, 0, 0, *borders)) or x
         shape = g.types[x].dims
     kernel, dilate = _pair(g, 1, 3), _pair(g, 1, 2)
-    fitting = [n for n in (shape[1], 1, 4, 32, shape[1] // 2) if shape[1] % n == 0]
+    fitting = [n for n in (shape[1], 1, 4, 32, shape[1] // 2) if n and shape[1] % n == 0]
     groups = g.one_of(*fitting)
     filters = groups * g.one_of(1, 2, 3)
     if filters < 16:

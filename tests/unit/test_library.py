@@ -924,3 +924,14 @@ def test_a_library_that_was_compiled_again_is_loaded_again(tmp_path):
         for _ in range(2):
             loaded = hybridjit.library.load(f"{path}.so")
             assert loaded(np.ones((1, 2), np.float32)).item() == 3 * number
+
+
+@pytest.mark.any_cpu
+def test_a_library_that_was_cut_off_is_refused(tmp_path):
+    """The system's loader maps it, and the process dies by SIGBUS."""
+    path = f"{library(tmp_path)}.so"
+    whole = Path(path).read_bytes()
+    for nbytes in (len(whole) // 2, 4097, 100):
+        Path(path).write_bytes(whole[:nbytes])
+        with pytest.raises(MXNetError, match=f"has {nbytes} bytes, but .* the file was cut off"):
+            hybridjit.library.load(path)

@@ -290,8 +290,15 @@ class TestLearned:
             loaded.set("digits_conv0_bias", np.zeros(6))
         with pytest.raises(ShapeError, match="input 'label'"):
             loaded.step(x, y[:3], learning_rate=0.1)
-        with pytest.raises(MXNetError, match="rate must be finite"):
-            loaded.step(x, y, learning_rate=float("nan"))
+        for rate in (float("nan"), 1e39, -1e39):
+            with pytest.raises(MXNetError, match="rate must be finite in float32"):
+                loaded.step(x, y, learning_rate=rate)
+        with pytest.raises(MXNetError, match="no state has this name"):
+            loaded.get("\ud800")
+        with pytest.raises(TypeError, match="a state is named by a string, got int"):
+            loaded.set(0, x)
+        with pytest.raises(TypeError, match="integer"):
+            loaded.seed(1.5)
         with pytest.raises(MXNetError, match="compiled with --train"):
             loaded(x)
         assert loaded.get("num_update") == before
@@ -402,6 +409,7 @@ class TestHostileCalls:
             ({"workspace": None}, kinds.ROOM, 0, "the workspace"),
             ({"rate": float("nan")}, kinds.RATE, 0, "the learning rate must be finite"),
             ({"rate": float("-inf")}, kinds.RATE, 0, "the learning rate must be finite"),
+            ({"rate": 2.0**128 - 2.0**103}, kinds.RATE, 0, "must be finite in float32"),
         ],
     )
     def test_wrong_arguments_are_a_code(self, raw, given, kind, array, text):

@@ -40,7 +40,7 @@ def held_at_fork(rank: Rank) -> Any:
     return _locks[rank]
 
 
-# Modules of the standard library that acquire a lock of their own before a fork, and the name that
+# Modules of the standard library that acquire a lock before a fork, and the name that
 # each defines after it has registered that hook. Those that are loaded already precede this module.
 _later = {"logging": "getLogger", "concurrent.futures.thread": "ThreadPoolExecutor"}
 for _name in sys.modules.keys() & _later.keys():

@@ -294,7 +294,7 @@ _STEP = """\
  * Returns 0; or a code. Nothing is written for a code other than {macro}_DATA and
  * {macro}_FORKED. With {macro}_DATA weights and states do not change.
  * inputs, outputs  {macro}_INPUTS and {macro}_OUTPUTS arrays; outputs must not overlap with others
- * learning_rate    a finite number; gradients are divided by the batch size
+ * learning_rate    a number that is finite in float32; gradients are divided by the batch size
  * workspace        memory for this call only, aligned to {alignment} bytes, with any contents.
  *                  NULL selects the workspace of the context.
  * One call at a time steps, reads or writes a context; others return {macro}_BUSY.

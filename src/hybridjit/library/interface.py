@@ -242,7 +242,7 @@ class Interface:
         yield FORKED, "this process is a fork of the one that started the context's threads"
 
     def _texts_of_states(self) -> Iterator[tuple[int, str]]:
-        yield RATE, "the learning rate must be finite"
+        yield RATE, "the learning rate must be finite in float32"
         yield NO_STATE, "no state has this name"
         for number, array in enumerate(self.states):
             text = f"state {number}, {array.name!a}, must have {array.nbytes} bytes"

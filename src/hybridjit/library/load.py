@@ -12,6 +12,7 @@ import os
 import weakref
 from collections.abc import Callable, Sequence
 from inspect import Parameter
+from operator import index
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -22,6 +23,7 @@ from .._core.keywords import by_position
 from .._core.safe_open import open_file
 from ..errors import DTypeError, MXNetError, ShapeError
 from ..formats.atomic import system_errors
+from .elf import require_whole
 
 if TYPE_CHECKING:
     from ctypes import _CDataType, _NamedFuncPointer
@@ -110,8 +112,8 @@ class _Opened:
         self.path = os.path.abspath(os.fspath(path))
         stem = Path(self.path).name.split(".")[0]
         self.prefix = name or stem
-        with system_errors(path), open_file(path):
-            pass  # CDLL would block on a named pipe; open_file raises for one
+        with system_errors(path), open_file(path) as file:  # raises for a pipe: CDLL would block
+            require_whole(self.path, file)
         try:
             self._library = ctypes.CDLL(_own_name(self.path))
         except OSError as error:
@@ -242,7 +244,8 @@ class Library:
 
     def _new_context(self) -> _Context:
         opened, made = self._opened, ctypes.c_void_p()
-        opened.require(opened.call("init", ctypes.byref(made), self._weights, self._threads))
+        threads = ctypes.c_int(index(self._threads))
+        opened.require(opened.call("init", ctypes.byref(made), self._weights, threads))
         assert made.value is not None
         return _Context(made.value, opened.function("free"))
 
@@ -282,7 +285,7 @@ class TrainingLibrary(Library):
         """Train on a batch, and return its loss, or a list of several.
 
         Raises ShapeError and DTypeError for arrays of another shape or dtype, MXNetError for a
-        learning rate that is not finite and while another thread is in a call.
+        learning rate that is not finite in float32 and while another thread is in a call.
         """
         _, given = self._checked(arrays)
         made, rate = self._new_outputs(1, self._idle[0]), float(learning_rate)
@@ -296,7 +299,7 @@ class TrainingLibrary(Library):
 
         Raises ValueError for a seed outside of 64 bits. No effect if the library draws nothing.
         """
-        if not 0 <= seed < 1 << 64:
+        if not 0 <= index(seed) < 1 << 64:
             raise ValueError(f"a seed must be between 0 and 2 ** 64 - 1, got {seed}")
         if "random_state" in self._states:
             self._opened.declare({"seed": (_INT, [_PTR, ctypes.c_uint64])})
@@ -326,7 +329,14 @@ class TrainingLibrary(Library):
         raise MXNetError(_TRAINS)
 
     def _access(self, what: str, name: str, array: np.ndarray) -> None:
-        words = self._idle[0].address, name.encode(), array.ctypes.data, array.nbytes
+        if not isinstance(name, str):
+            raise TypeError(f"a state is named by a string, got {type(name).__name__}")
+        words = (
+            self._idle[0].address,
+            name.encode(errors="replace"),
+            array.ctypes.data,
+            array.nbytes,
+        )
         self._opened.require(self._opened.call(what, *words))
 
 

@@ -30,6 +30,7 @@ from .random_generator import emit_draw, emit_start
 from .training import Memory, Training
 
 _STATE_ROW = 3  # name, place, bytes
+_BEYOND = 2.0**128 - 2.0**103  # the least number that float32 rounds to infinity
 
 
 def emit_step_entries(
@@ -150,8 +151,10 @@ def _emit_step(emitter: Emitter) -> None:
     b, learn = lb.b, emitter.known("learn")
     checked = [context, inputs, outputs, lb.i64(1), workspace, room]
     return_failure(lb, b.call(emitter.known("check"), checked))
-    is_finite = b.fcmp_ordered("==", b.fsub(rate, rate), _double(0.0))
-    return_when(lb, b.not_(is_finite), RATE)
+    is_within = b.and_(
+        b.fcmp_ordered("<", rate, _double(_BEYOND)), b.fcmp_ordered(">", rate, _double(-_BEYOND))
+    )
+    return_when(lb, b.not_(is_within), RATE)  # of NaN too
     return_failure(lb, b.call(emitter.known("begin_run"), [context]))
     with b.if_else(is_null(lb, workspace)) as (own, given):
         with own:
