@@ -14,10 +14,12 @@ import pytest
 import hybridjit as mx
 from hybridjit import autograd, gluon, nd
 from hybridjit._core.config import config
+from hybridjit.codegen.choices import Choices
 from hybridjit.codegen.emit import generate, templates
 from hybridjit.codegen.kinds import choose
 from hybridjit.gluon import nn, rnn
 from hybridjit.passes.plan import split_batch
+from hybridjit.runtime.binding import Binding
 from hybridjit.runtime.instance import INSTANCES, Instance
 from hybridjit.runtime.sized_call import SizedInstance
 from hybridjit.runtime.variant import Variants
@@ -602,13 +604,41 @@ def test_templates_of_one_variant_are_bounded(monkeypatch):
     assert len(made) > 3 and kept.pattern is not None
 
 
+def test_a_further_template_evaluates_each_choice_once(monkeypatch):
+    """Steps whose choices depend on the same numbers share a key, and the class is not made again.
+
+    What a further class packs is in small pages, because a call waits for it.
+    """
+    net = sequence(*(nn.Conv2D(64, 3, padding=1, in_channels=64) for _ in range(6)))
+    net.initialize(mx.init.Normal(0.1))
+    net.hybridize(dynamic={"data": [2, 3]})
+    net(arrays((1, 64, 40, 40), 0))
+    keys, classes, pages = [], [], []
+    key_of, made, prepare = Choices.key_of, templates._Class.__init__, Binding.prepare
+
+    def noted_key(self, note):
+        keys.append(note.same not in self._known)
+        return key_of(self, note)
+
+    monkeypatch.setattr(Choices, "key_of", noted_key)
+    monkeypatch.setattr(
+        templates._Class, "__init__", lambda self, *a: (classes.append(a), made(self, *a))[0]
+    )
+    monkeypatch.setattr(
+        Binding, "prepare", lambda self, *a, **k: (pages.append(k), prepare(self, *a, **k))[1]
+    )
+    net(arrays((1, 64, 5, 5), 0))
+    assert len(keys) >= 6 and sum(keys) == 1
+    assert not classes and pages == [{"in_small_pages": True}]
+
+
 def specs_of_templates(monkeypatch):
     """The specs, as lines, of each template that is linked from now on."""
     link, made = templates.link_template, []
 
-    def linked(plan, calls, scope):
+    def linked(plan, calls, scope, bind):
         made.append([str(call.spec) for row in calls for call in row])
-        return link(plan, calls, scope)
+        return link(plan, calls, scope, bind)
 
     monkeypatch.setattr(templates, "link_template", linked)
     return made

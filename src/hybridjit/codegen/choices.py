@@ -71,6 +71,7 @@ class Choices:
         self.steps = {number: tuple(made) for number, made in steps.items()}
         self.notes: list[Note] = []
         self._asked: dict[Hashable, str] = {}
+        self._known: dict[Hashable, Hashable] = {}
 
     def of_step(self, number: int, choose: Callable[[], Found]) -> Found:
         """An earlier choice for a step with sizes that lead to the same bits, or ``choose()``."""
@@ -87,7 +88,13 @@ class Choices:
         return chosen
 
     def _keys(self, notes: Sequence[Note]) -> tuple[Hashable, ...]:
-        return tuple(note.key(sized(note.numbers, self._values)) for note in notes)
+        return tuple(map(self.key_of, notes))
+
+    def key_of(self, note: Note) -> Hashable:
+        """The key of a note for the sizes of the call; notes that are the same share it."""
+        if note.same not in self._known:
+            self._known[note.same] = note.key(sized(note.numbers, self._values))
+        return self._known[note.same]
 
     def as_before(self, key: Hashable, found: Found) -> Found:
         """The first record for this key, with equal results of comparisons, at this note."""

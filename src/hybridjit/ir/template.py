@@ -102,13 +102,14 @@ class Template:
     parameters  names of the symbols, in the order of :meth:`at`'s arguments
     repeats     repetitions of kernel calls, by the number of the call in the image
     last        value of ``unfenced`` in the last round of each repeated call
+    bind        the bind graph, which the templates of a plan share
     """
 
     def __init__(
         self, scope: Scope, plan: Plan, image: Image,
-        repeats: Mapping[int, Repeat], last: Mapping[int, int],
+        repeats: Mapping[int, Repeat], last: Mapping[int, int], bind: SizedBind,
     ) -> None:  # fmt: skip
-        self.plan, self.image = plan, image
+        self.plan, self.image, self._bind = plan, image, bind
         self.parameters = tuple(scope.symbols)
         first, added = slot_columns(image, repeats)
         plain = [0 if isinstance(n, Size) else n for n in first]
@@ -142,7 +143,6 @@ class Template:
         self._layout = _Layout(self._tables, repeats, last) if repeats else None
         self._steps = [n for n, count in enumerate(image.counts) for _ in range(count)]
         self._repeated = sorted(repeats)
-        self._bind = SizedBind(plan.graph)
 
     def at(self, sizes: Sequence[int]) -> tuple[Plan, SizedImage]:
         """The plan and the image for these sizes. Raises ShapeError if they exceed any memory."""

@@ -11,6 +11,7 @@ from typing import Any
 from ..._core.symbolic import Scope, Size, largest
 from ...ir.plan import Plan, View
 from ...ir.plan_image import Base, Image, KernelCall, Packed, Patch, Relocation
+from ...ir.sized import SizedBind
 from ...ir.template import Repeat, Template
 from ..call import Address, Argument, Call, Flag, Scratch, Shared
 from ..spec import KernelSpec
@@ -36,9 +37,9 @@ def repeats_of(calls: Calls) -> dict[int, Repeat]:
     return {number: call.repeat for number, call in enumerate(each) if call.repeat is not None}
 
 
-def link_template(plan: Plan, calls: Calls, scope: Scope) -> Template:
-    """The template of a plan with the symbolic sizes of a scope."""
-    return _Linker(plan, calls).template(scope)
+def link_template(plan: Plan, calls: Calls, scope: Scope, bind: SizedBind) -> Template:
+    """The template of a plan with the symbolic sizes of a scope; ``bind`` is that of its graph."""
+    return _Linker(plan, calls).template(scope, bind)
 
 
 class _Linker:
@@ -71,10 +72,10 @@ class _Linker:
             work=sum(call.work for row in self.rows for call in row),
         )
 
-    def template(self, scope: Scope) -> Template:
+    def template(self, scope: Scope, bind: SizedBind) -> Template:
         """The image with symbolic sizes, and the rounds of its repeated calls."""
         image = self.image()
-        return Template(scope, self.plan, image, repeats_of(self.rows), self.last)
+        return Template(scope, self.plan, image, repeats_of(self.rows), self.last, bind)
 
     def _unfenced(self, each: Sequence[Call]) -> list[int]:
         """As :func:`unfenced`; a repeated call is passed as two rounds, and has the number of the
