@@ -578,6 +578,26 @@ def test_equal_sizes_of_unlike_axes_are_no_guard():
     assert compiled_of(net) == 2
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+@pytest.mark.parametrize("axes", [(0, 2), (0,)])
+def test_means_divide_by_the_count_of_a_call(dtype, axes):
+    """35 x 75 and 2051 have no float16, in which a mean would be divided by 2624 or 2052."""
+
+    class Mean(gluon.HybridBlock):
+        def hybrid_forward(self, F, x):
+            return F.mean(x, axis=axes)
+
+    nets = Mean(), Mean()
+    for net, dynamic in zip(nets, ({"data": [0]}, False)):
+        net.hybridize(dynamic=dynamic)
+    for n in (11, 35, 2051, 2053):
+        x = nd.array(np.random.default_rng(n).random((n, 8, 75)) + 0.5, dtype=dtype)
+        sized, fixed = (net(x).asnumpy() for net in nets)
+        np.testing.assert_array_equal(sized, fixed)
+        expected = x.asnumpy().astype(np.float64).mean(axes)
+        np.testing.assert_allclose(fixed, expected, rtol=max(1e-5, np.finfo(dtype).eps))
+
+
 def test_templates_of_one_variant_are_bounded(monkeypatch):
     """Released code is freed, and compiled again with the same bits."""
     monkeypatch.setattr(templates, "_MOST_TEMPLATES", 1)

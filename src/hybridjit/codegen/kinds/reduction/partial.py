@@ -14,7 +14,7 @@ from ...llvm import ir
 from ...llvm.builder import LoopBuilder
 from ...llvm.elements import ELEMENTS, converted
 from ...llvm.indices import Index
-from ...llvm.types import I32, Value, constant_of
+from ...llvm.types import F32, I32, Value, constant_of
 from ...math.integer import IntegerMath
 from ...math.numbers import FloatMath, Numbers, numbers_of
 from .spec import (
@@ -126,7 +126,9 @@ class Partial:
         """The total over the count; integers of both wrap around in their type."""
         count, b = self.count, self.b
         if not isinstance(count, int):
-            number = converted(b, count, "int64", self.type)
+            # A type of 16 bits is held as f32: it lacks most counts, and those above 65504.
+            is_half = self.type.startswith("float") and total.type.element == F32
+            number = converted(b, count, "int64", "float32" if is_half else self.type)
             if not self.type.startswith("float"):
                 zero, one = (ir.Constant(number.type, n) for n in (0, 1))
                 number = b.b.select(b.b.icmp_signed("==", number, zero), one, number)
