@@ -598,6 +598,28 @@ def test_means_divide_by_the_count_of_a_call(dtype, axes):
         np.testing.assert_allclose(fixed, expected, rtol=max(1e-5, np.finfo(dtype).eps))
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_the_gradient_of_a_mean_takes_its_factor_from_the_sizes(dtype):
+    """One variant serves all counts, and rounds the factor as NumPy does."""
+
+    class Mean(gluon.HybridBlock):
+        def hybrid_forward(self, F, x):
+            return F.mean(x, axis=0)
+
+    net, head = Mean(), np.dtype(dtype).type(0.7371)
+    net.hybridize(dynamic=True)
+    before = mx.compile_stats()["compilations"]
+    for n in (3, 35, 521, 999, 2051, 9973, 70001):
+        x = nd.ones((n, 1), dtype=dtype)
+        x.attach_grad()
+        with autograd.record():
+            y = net(x)
+        y.backward(nd.array([head], dtype=dtype))
+        factor = np.dtype(dtype).type(1 / n)
+        np.testing.assert_array_equal(x.grad.asnumpy(), np.full((n, 1), head * factor))
+    assert mx.compile_stats()["compilations"] - before == 1
+
+
 def test_templates_of_one_variant_are_bounded(monkeypatch):
     """Released code is freed, and compiled again with the same bits."""
     monkeypatch.setattr(templates, "_MOST_TEMPLATES", 1)

@@ -37,7 +37,7 @@ def scaled(g: Builder[X], x: X, factor: float | Size) -> X:
 
     A factor that depends on symbolic sizes is an array, because scalars are constants of kernels.
     """
-    if isinstance(factor, Size) and g.type(x).dtype in (np.float32, np.float64):
+    if isinstance(factor, Size) and g.type(x).dtype in (np.float16, np.float32, np.float64):
         return mul(g, x, _sized_scalar(g, x, factor, "factor"))
     if factor == 1.0:
         return x
