@@ -24,7 +24,7 @@ from ...ir.prologue import RunPrologue
 from ...ir.template import SizedImage
 from ..call import Call, Decide, Setting
 from ..choices import Choices
-from ..kinds import choose
+from ..kinds import choose, share_kernels
 from ..llvm.library import Library
 from ..spec import KernelSpec
 from ..targets import find_target
@@ -253,6 +253,8 @@ def choose_calls(
     each = ((step.number, partial(choose, step, setting)) for step in plan.steps)
     of_step = choices.of_step if choices else lambda number, made: made()
     calls = tuple(of_step(number, made) for number, made in each)
+    if choices is None and decide is None:
+        calls = share_kernels(calls, target)
     log.notes += [
         f"chosen for {step.name}: {call.reason}"
         for step, row in zip(plan.steps, calls)

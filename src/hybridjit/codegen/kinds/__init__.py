@@ -9,16 +9,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..._core.frozen import fields_of, is_record, replace
+from ..._core.lazy import Late
 from ..._core.symbolic import Size, range_of
-from ..._core.target import TYPES_OF
+from ..._core.target import TYPES_OF, Target
 from ...ir.plan import Step
 from ...ir.plan_image import Packed
 from ..call import Call, GivenNumbers, Setting, dtype_name, stored_type
 from .record import CODES, KERNELS, ROUTINES, Emitter, KernelCode
 
+if TYPE_CHECKING:
+    from .conv import given_channels
+else:
+    given_channels = Late(".conv.given_channels", __package__)  # for convolutions and dense layers
+
+Calls = tuple[tuple[Call, ...], ...]
+# The kinds of specs whose kernels layers share.
+_SHARED = {"conv", "strassen"}
 # The module of each kind. A plan loads only its kinds: a convolutional network a third of them.
 PLACES = {
     "attention": "attention.kind",
@@ -92,6 +101,14 @@ def choose(step: Step, setting: Setting) -> tuple[Call, ...]:
         setting = replace(setting, target=setting.target.of(TYPES_OF[dtype]))
     calls = code.choose(step, setting)
     return calls if setting.choices is None else tuple(map(_settled, calls))
+
+
+def share_kernels(calls: Calls, target: Target) -> Calls:
+    """The calls of a plan of fixed sizes, with kernels that layers share: see
+    ``conv/given_channels.py``.
+    """
+    kinds = {call.spec.kind for row in calls for call in row}
+    return given_channels.share_kernels(calls, target) if kinds & _SHARED else calls
 
 
 def _settled(call: Call) -> Call:
