@@ -764,7 +764,7 @@ def empty_cache(folder: Path, knows_the_cpu: bool) -> dict[str, str]:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="limits of address space are Linux's here")
-@pytest.mark.parametrize("free", [20, 130, 165, 185])
+@pytest.mark.parametrize("free", [20, 130, 185, 220, 300])
 @pytest.mark.parametrize("knows_the_cpu", [False, True])
 @pytest.mark.any_cpu
 def test_a_first_call_without_room_for_the_compiler_says_so(free, knows_the_cpu, tmp_path):
@@ -795,6 +795,39 @@ def test_a_first_call_without_room_for_the_compiler_says_so(free, knows_the_cpu,
     said = done.stdout.splitlines()
     assert len(said) == 2 and all("too little memory to load the compiler" in s for s in said)
     assert all("RLIMIT_AS" in text and "do not hybridize" in text for text in said)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits of address space are Linux's here")
+@pytest.mark.parametrize("free", [4, 24, 48, 90])
+@pytest.mark.any_cpu
+def test_a_later_compilation_without_room_says_so(free, tmp_path):
+    """The C library or LLVM ended the process."""
+    program = f"""if True:
+        import resource
+        import hybridjit as mx
+        nets = [mx.gluon.nn.Dense(3, in_units=4), mx.gluon.nn.Conv2D(5, 3, in_channels=2)]
+        for net in nets:
+            net.initialize()
+            net.hybridize()
+        x = mx.nd.ones((2, 4))
+        right = nets[0](x)
+        pages = int(open("/proc/self/statm").read().split()[0])
+        limit = pages * resource.getpagesize() + ({free} << 20)
+        _, hard = resource.getrlimit(resource.RLIMIT_AS)
+        resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
+        try:
+            nets[1](mx.nd.ones((1, 2, 9, 9)))
+        except MemoryError as error:
+            print(error)
+        assert (nets[0](x) == right).asnumpy().all()
+        resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
+        nets[1](mx.nd.ones((1, 2, 9, 9)))
+    """
+    command = [sys.executable, "-c", program]
+    environment = empty_cache(tmp_path, knows_the_cpu=True)
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert "there is too little memory to compile" in done.stdout and "RLIMIT_AS" in done.stdout
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="limits of address space are Linux's here")

@@ -23,7 +23,9 @@ except ImportError:  # not on every system
 
 _OPTIONS = {"AS": "-v", "NOFILE": "-n", "FSIZE": "-f"}
 _COMPILER = "hybridjit.codegen.llvm.jit"
-_NEEDED = 200 << 20  # bytes: a first compilation with 190 MB ends in an abort of LLVM
+# Bytes of address space before LLVM is loaded, and before later compilations. With 300 and 48 MB
+# some compilations ended in an abort: of LLVM, or of the C library for lack of a thread's data.
+_NEEDED, _NEEDED_LATER = 320 << 20, 96 << 20
 _SIZES = "/proc/self/statm"
 # Messages of dynamic loaders whose `mmap` fails, on Linux and on the BSDs.
 _TEXTS = ("failed to map segment", "annot allocate memory", "cannot map", "no more memory")
@@ -31,9 +33,10 @@ _TEXTS = ("failed to map segment", "annot allocate memory", "cannot map", "no mo
 
 @contextmanager
 def loading_compiler() -> Iterator[None]:
-    """Import the code generator. Raises OutOfMemoryError for lack of memory."""
-    if _COMPILER not in sys.modules and _free_addresses() < _NEEDED:
-        raise _too_little()  # LLVM itself would end the process
+    """Import the code generator, and compile. Raises OutOfMemoryError for lack of memory."""
+    is_loaded = _COMPILER in sys.modules
+    if _free_addresses() < (_NEEDED_LATER if is_loaded else _NEEDED):
+        raise _too_little(is_loaded)  # LLVM itself would end the process
     with explained_shortage():
         yield
 
@@ -49,10 +52,15 @@ def explained_shortage() -> Iterator[None]:
         raise _too_little() from error
 
 
-def _too_little() -> OutOfMemoryError:
+def _too_little(is_loaded: bool = False) -> OutOfMemoryError:
+    needed = (
+        f"to compile: LLVM takes up to {_NEEDED_LATER >> 20} MB of address space for it"
+        if is_loaded
+        else f"to load the compiler: LLVM takes about {_NEEDED >> 20} MB of address space, more "
+        "for compilations"
+    )
     return OutOfMemoryError(
-        "there is too little memory to load the compiler: LLVM takes about "
-        f"{_NEEDED >> 20} MB of address space, and more for each compilation{limit_text('AS')}. "
+        f"there is too little memory {needed}{limit_text('AS')}. "
         "Raise the limit, or stay with eager calls (do not hybridize)"
     )
 
