@@ -312,6 +312,15 @@ class TestResize:
         (found,) = computed(model_of([use], {"x": x.shape}, constants), x)
         np.testing.assert_allclose(found, [[*row, 9, 9, 9] for row in x], rtol=1e-6)
 
+    @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+    def test_a_result_without_elements(self, mode):
+        x = numbers(1, 2, 2, 4)
+        constants = {"s": np.array([1, 1, 0.4, 2], np.float32)}
+        use = node("Resize", "x e s", mode=mode)
+        constants["e"] = np.zeros(0, np.float32)
+        (found,) = computed(model_of([use], {"x": x.shape}, constants), x)
+        assert found.shape == (1, 2, 0, 8) and found.dtype == np.float32
+
     def test_the_whole_operator(self):
         x = numbers(1, 2, 4, 4)
         use = node("Resize", "x  scales".replace("  ", " roi "), mode="linear")

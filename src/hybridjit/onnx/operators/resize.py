@@ -53,6 +53,8 @@ def _resized(g: Importer, use: Use, x: Value, others: Sequence[Value | None]) ->
     changed = [i for i, axis in enumerate(axes) if (axis.new, axis.scale) != (axis.old, 1.0)]
     if not changed:
         return g.op("identity", x)
+    if not all(axis.new for axis in axes):
+        return g.filled(tuple(axis.new for axis in axes), np.zeros(1, g.dtype(x)))
     if changed == [2, 3] and len(axes) == 4:
         made = _by_operator(g, use, x, axes[2], axes[3])
         if made is not None:
