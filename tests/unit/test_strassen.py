@@ -259,3 +259,30 @@ def test_the_choice_by_positions_is_that_of_all_candidates(target, winograd):
             gains = winograd == "always" or cost(layer, best, machine) < layer.operations
             assert positions.pays(2 * count, count) == (is_strassen and gains)
             assert not positions.pays(1, 1)
+
+
+def normalised(added: float) -> Output:
+    """Rows of a dense layer, divided by their norms, which meet in a product."""
+    y = call("reshape", call("FullyConnected", var("x"), var("w"), num_hidden=576, no_bias=True,
+                             flatten=False), shape=(0, 0, 18, 32))  # fmt: skip
+    squares = call("sum", call("square", y), axis=-1, keepdims=True)
+    if added:
+        squares = call("_plus_scalar", squares, scalar=added)
+    norm = call("_maximum_scalar", call("sqrt", squares), scalar=1e-12)
+    y = call("reshape", call("transpose", call("broadcast_div", y, norm), axes=(0, 2, 1, 3)),
+             shape=(-3, 0, 0))  # fmt: skip
+    return call("softmax", call("batch_dot", y, y, transpose_b=True))
+
+
+@pytest.mark.parametrize("added", [0.0, 1e-6])
+def test_rows_that_are_divided_by_their_norms_are_not_combined(added):
+    """A row of zeros would become the rounding errors of another one, and these a row of length
+    1."""
+    x = RNG.standard_normal((2, 256, 192)).astype(np.float32)
+    x[1, 200:] = 0
+    w = (0.05 * RNG.standard_normal((576, 192))).astype(np.float32)
+    executable = compiled([normalised(added)], {"x": x, "w": w}, ["w"], options=ALWAYS)
+    (found,) = executable([x])
+    assert len(specs(executable)) == bool(added)
+    if not added:
+        assert np.all(found.reshape(2, 18, 256, 256)[1, :, 200:] == 1 / 256)

@@ -32,6 +32,7 @@ from ...ops.record import OpDef
 from ...ops.rules import normalized_axis, reduced_axes
 from ...ops.tensor.joining import CONCAT
 from ...ops.tensor.primitives import BROADCAST_TO, RESHAPE_TO, SLICE, TRANSPOSE, permutation
+from .normalised_rows import layers_with_normalised_rows
 
 
 @dataclass(frozen=True)
@@ -50,10 +51,15 @@ Splits: TypeAlias = set[tuple[Digit, Digit, Digit]]
 
 
 def infer_batch_axis(graph: Graph, fired: list[str] | None = None) -> Graph:
-    """The graph with ``sample_rows`` of its dense layers, by name; for inference only."""
+    """The graph with ``sample_rows`` of its dense layers, by name; for inference only.
+
+    Layers whose rows are normalised have none, so that their kernels do not combine rows.
+    """
     layers = [value for value in graph.values if value.op is FULLY_CONNECTED]
     if graph.purpose.training or not layers:
         return graph
+    exact = layers_with_normalised_rows(graph)
+    layers = [value for value in layers if value not in exact]
     axes = _Axes(graph)
     rows = ((value.name, axes.own_rows(value)) for value in layers)
     found = tuple((name, of_sample) for name, of_sample in rows if of_sample.count > 1)

@@ -14,7 +14,7 @@ from collections.abc import Hashable, Sequence
 
 from ..._core.frozen import replace
 from ...ir.building import building
-from ...ir.graph import Graph, Use, Value
+from ...ir.graph import Graph, SampleRows, Use, Value
 from ...ir.kinds import POINTWISE, VIEW, Reads, kind_of
 from ...ir.moved_rows import WORTH_EVICTING
 from ...ir.rewrite import Match, Replacement, replace_values
@@ -42,8 +42,14 @@ def merge_dense(graph: Graph, fired: list[str] | None = None) -> Graph:
     result = replace_values(graph, part_of_merged, fired)
     if not merged:
         return result
-    rows = ((use.value.name, graph.rows_of_sample(first)) for first, use in merged.items())
+    rows = ((use.value.name, _common_rows(graph, sets[first])) for first, use in merged.items())
     return replace(result, sample_rows=(*result.sample_rows, *rows))
+
+
+def _common_rows(graph: Graph, members: Sequence[Value]) -> SampleRows:
+    """The rows of one sample that a layer for all members may combine."""
+    found = {graph.rows_of_sample(member) for member in members}
+    return found.pop() if len(found) == 1 else SampleRows()
 
 
 def _sets(graph: Graph) -> dict[Value, list[Value]]:
