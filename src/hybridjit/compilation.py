@@ -5,9 +5,9 @@ Each runs the pipeline of ``compiler`` and gives its plans to the code generator
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, cast
 
 from ._core.async_safety import holding, uncollected
@@ -41,11 +41,12 @@ if TYPE_CHECKING:
     from . import compiler, trained
     from ._core import limits
     from ._core.target import Target
-    from .passes.plan import one_sample, split_batch
+    from .passes.plan import last_layers, one_sample, split_batch
 else:
     compiler = Late(".compiler", __package__)  # for graphs whose plan is not stored
+    last_layers = Late(".passes.plan.last_layers", __package__)  # for large batches
     limits = Late("._core.limits", __package__)  # for the first compilation
-    one_sample = Late(".passes.plan.one_sample", __package__)  # for large batches
+    one_sample = Late(".passes.plan.one_sample", __package__)
     split_batch = Late(".passes.plan.split_batch", __package__)
     trained = Late(".trained", __package__)  # for the first training step
 
@@ -114,35 +115,63 @@ def load_or_compile(
     log.name = name
     made = _compiled(graph, options, log, compiler.purpose_with(options))
     if key:
-        plans = _stored_plans()
-        samples = made.samples if isinstance(made, SplitBatch) else 0
-        plans.store_plan(key, made.plan, made.code, samples)
+        _store(key, made)
     return made
+
+
+@dataclass(frozen=True)
+class _Planned:
+    """The plan of a graph; if samples run one by one, that of one sample and their number.
+
+    last  the plan of the last layers, if they run for all samples at once
+    """
+
+    plan: Plan
+    samples: int = 0
+    last: Plan | None = None
 
 
 def _compiled(
     graph: _Typed, options: Options, log: CompileLog, purpose: Purpose
 ) -> Executable | SplitBatch:
-    batches: list[int] = []  # the batch, if its samples run one by one
+    found: list[_Planned] = []
+    logs = [log]
 
     def planned() -> Iterator[tuple[Plan, CompileLog]]:
-        plan, samples = _planned_samples(graph, log, purpose)
-        batches.extend([samples] * bool(samples))
-        yield plan, log
+        made = _planned_samples(graph, log, purpose)
+        found.append(made)
+        yield made.plan, log
+        if made.last is not None:
+            logs.append(replace(log, times=[], details=[], notes=[]))
+            yield made.last, logs[-1]
 
     # A worker starts while the passes run, not when the first kernels have been emitted.
     is_large = len(topological(graph.outputs)) >= _MANY_NODES
-    (executable,) = generate_all(planned(), options, is_large=is_large)
-    log.report()
-    return SplitBatch(executable, *batches) if batches else executable
+    executables = generate_all(planned(), options, is_large=is_large)
+    for each in logs:
+        each.report()
+    return _joined(executables, found[0].samples)
 
 
-def _planned_samples(graph: _Typed, log: CompileLog, purpose: Purpose) -> tuple[Plan, int]:
-    """The plan; or that of one sample, and the number of samples that run one by one."""
+def _joined(executables: Sequence[Executable], samples: int) -> Executable | SplitBatch:
+    """The executable of the batch, from that of one sample and that of the last layers, if any."""
+    one, *last = executables
+    return SplitBatch(one, samples, *last) if samples else one
+
+
+def _planned_samples(graph: _Typed, log: CompileLog, purpose: Purpose) -> _Planned:
     known = (graph.input_types, graph.param_types, log)
     plan = compiler.plan_graph(graph.outputs, *known, log.name, purpose)
     one = plan_one_sample(plan, graph.outputs, *known)
-    return (plan, 0) if one is None else (one, plan.graph.inputs[0].shape[0])
+    if one is None:
+        return _Planned(plan)
+    samples = plan.graph.inputs[0].shape[0]
+    parts = last_layers.with_last_layers_apart(one.graph, plan.graph)
+    if parts is None:
+        return _Planned(one, samples)
+    log.notes.append(f"{plan.graph.name} runs its last layers for all samples at once")
+    first, last = (compiler.plan_hoisted(part, CompileLog((), name=log.name)) for part in parts)
+    return _Planned(first, samples, last)
 
 
 def _key_of(graph: _Typed, options: Options) -> str | None:
@@ -168,20 +197,46 @@ def _loaded(
 
     @cache
     @holding(_LOCK)
-    def whole() -> tuple[Plan, Any]:
+    def planned() -> _Planned:
+        with override(skip="", tuned="", target=target):
+            again = CompileLog((), name=name)
+            return _planned_samples(graph, again, compiler.purpose_with(options))
+
+    def with_calls(plan: Plan | None) -> tuple[Plan, Any]:
         from .codegen.emit.generate import choose_calls  # noqa: PLC0415 (see test_layers.py)
 
+        assert plan is not None
         again = CompileLog((), name=name)
         with override(skip="", tuned="", target=target):
-            plan, _ = _planned_samples(graph, again, compiler.purpose_with(options))
             return plan, choose_calls(plan, find_target(), options.winograd, again)
 
-    found = _stored_plans().load_plan(key, find_target(), log, whole)
+    load = partial(_stored_plans().load_plan, target=find_target(), log=log)
+    found = load(key, whole=cache(lambda: with_calls(planned().plan)))
     if found is None:
         return None
-    plan, code, samples = found
-    executable = Executable(cast(Plan, plan), code)
-    return SplitBatch(executable, samples) if samples else executable
+    plan, code, samples, has_last = found
+    executables = [Executable(cast(Plan, plan), code)]
+    if has_last:
+        last = load(_key_of_last(key), whole=cache(lambda: with_calls(planned().last)))
+        if last is None:
+            return None
+        executables.append(Executable(cast(Plan, last[0]), last[1]))
+    return _joined(executables, samples)
+
+
+def _store(key: str, made: Executable | SplitBatch) -> None:
+    """Store the plans of an executable: that of last layers first, which the other refers to."""
+    store = _stored_plans().store_plan
+    if isinstance(made, Executable):
+        store(key, made.plan, made.code)
+        return
+    if made.last:
+        store(_key_of_last(key), made.last.plan, made.last.code)
+    store(key, made.plan, made.code, made.samples, has_last=made.last is not None)
+
+
+def _key_of_last(key: str) -> str:
+    return f"{key}-last"
 
 
 def _stored_plans() -> Any:

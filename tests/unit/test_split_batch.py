@@ -15,9 +15,10 @@ from hybridjit._core.types import UNKNOWN, TensorType
 from hybridjit.ir.node import Output, topological
 from hybridjit.ops import OpDef, all_ops
 from hybridjit.ops.record import Samples
-from hybridjit.passes.plan import split_batch
+from hybridjit.passes.plan import last_layers, split_batch
 from hybridjit.passes.plan.sample_axes import MixedError, SampleAxes
 from hybridjit.passes.plan.split_batch import batch_of, should_split_batch
+from hybridjit.profiling.report import measure
 from hybridjit.runtime.split_batch import SplitBatch
 from neighbours import LAYERS, TAILS, Network, network
 from samples import samples
@@ -218,6 +219,76 @@ def test_samples_that_belong_together_stay_together(always: None, what: str):
     executable, mine, right = both_ways(TOGETHER[what](var("x")))
     assert not isinstance(executable, SplitBatch)
     np.testing.assert_array_equal(mine[0], right[0])
+
+
+def classified(outputs: str) -> list[Output]:
+    """Pooled features and two dense layers; the features may be an output as well."""
+    pooled = call("Pooling", var("x"), pool_type="avg", global_pool=True, kernel=(1, 1))
+    y = call("FullyConnected", pooled, var("v"), var("b"), num_hidden=40)
+    y = call(
+        "softmax", call("FullyConnected", call("relu", y), var("w"), num_hidden=37, no_bias=True)
+    )
+    return {"classes": [y], "features": [y, pooled]}[outputs]
+
+
+CLASSIFIED = {"v": (40, 70), "b": (40,), "w": (37, 40)}
+
+
+def classified_both_ways(outputs: str, **options: object) -> tuple[object, list, list, list]:
+    """The executable, its results, those of the whole batch, and the inputs."""
+    rng = np.random.default_rng(6)
+    x = rng.standard_normal((BATCH, 70, 5, 5)).astype(np.float32)
+    params = {n: rng.standard_normal(s).astype(np.float32) for n, s in CLASSIFIED.items()}
+    given = (classified(outputs), {"x": x, **params}, list(params))
+    executable = compiled(*given)
+    with override(skip=("by-sample",)):
+        whole = compiled(*given)
+    return executable, executable([x]), whole([x]), [x]
+
+
+def test_last_layers_run_for_all_samples_with_the_same_bits(
+    always: None, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(last_layers, "_LEAST_BYTES", 0)
+    executable, mine, right, given = classified_both_ways("classes")
+    assert isinstance(executable, SplitBatch) and executable.last is not None
+    assert [shape for shape, _ in executable.types_between] == [(BATCH, 70)]
+    np.testing.assert_array_equal(mine[0], right[0])
+    again = [np.zeros_like(right[0])]
+    executable.connected(given, again)()
+    np.testing.assert_array_equal(again[0], right[0])
+    report = measure(executable, given, 0.01)
+    assert "last layers" in str(report) and len(report.document()["last"]["steps"]) == 3
+
+
+@pytest.mark.parametrize("outputs", ["classes", "features"])
+def test_last_layers_of_few_weights_or_with_other_outputs_stay(
+    always: None, monkeypatch: pytest.MonkeyPatch, outputs: str
+):
+    if outputs == "features":
+        monkeypatch.setattr(last_layers, "_LEAST_BYTES", 0)
+    executable, mine, right, _ = classified_both_ways(outputs)
+    assert isinstance(executable, SplitBatch) and executable.last is None
+    for one, other in zip(mine, right):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_both_parts_get_new_parameters(
+    always: None, nothing_stored: None, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(last_layers, "_LEAST_BYTES", 0)
+    net = gluon.nn.HybridSequential()
+    net.add(gluon.nn.Conv2D(16, 3), gluon.nn.GlobalAvgPool2D(), gluon.nn.Dense(33))
+    net.initialize()
+    x = nd.random.normal(shape=(BATCH, 4, 9, 9))
+    net(x)
+    net.hybridize()
+    for factor in (1.0, 1.5):
+        for param in net.collect_params().values():
+            param.set_data(param.data() * factor)
+        found = net(x).asnumpy()
+        alone = np.concatenate([net(x[i : i + 1]).asnumpy() for i in range(BATCH)])
+        np.testing.assert_array_equal(found, alone)
 
 
 def test_activations_decide():

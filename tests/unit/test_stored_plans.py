@@ -131,6 +131,23 @@ def test_a_batch_that_runs_sample_by_sample_is_kept(planned, monkeypatch):
     assert executable_of(again).samples == 4
 
 
+@pytest.mark.parametrize("is_lost", [False, True])
+def test_last_layers_of_a_batch_are_kept(planned, monkeypatch, own_cache, is_lost):
+    monkeypatch.setattr("hybridjit.passes.plan.split_batch._CACHE_BYTES", 0)
+    monkeypatch.setattr("hybridjit.passes.plan.last_layers._LEAST_BYTES", 0)
+    x = data((4, 8, 40, 40))
+    wanted = filled(image_network)(x).asnumpy()
+    count = len(planned)
+    (record,) = own_cache.glob("*-last")
+    if is_lost:
+        record.unlink()
+    again = filled(image_network)
+    assert again(x).asnumpy().tobytes() == wanted.tobytes()
+    assert (len(planned) > count) == is_lost
+    assert executable_of(again).last is not None
+    assert len(executable_of(again).last.plan.steps) == 1
+
+
 def test_parameters_of_a_kept_network_can_change():
     x = data()
     filled(image_network)(x)

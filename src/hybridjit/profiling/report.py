@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -34,18 +34,24 @@ Event = dict[str, Any]
 NATIVE, HOST, UPDATE, THREAD = range(4)
 _CLOSE = 0.05
 _NAMED = 6  # number of inputs to name: of a training step all parameters are inputs
+_LAST = "the last layers, for all samples at once"
 _LONG = 1e-3  # seconds: for longer runs the sum of the steps must match an unwatched run
 
 
 def measure(
     executable: Executable | SplitBatch, inputs: Sequence[np.ndarray], seconds: float
 ) -> Report:
-    """The report of a bound executable on these inputs; of one sample if samples run one by one.
+    """The report of a bound executable on these inputs; if samples run one by one, that of one
+    sample, with that of the last layers for all samples.
 
     Inputs that the executable updates are copied first: a profile has no side effects.
     """
     if isinstance(executable, SplitBatch):
-        executable, inputs = executable.one, take_sample(inputs, 0)
+        of_one = measure(executable.one, take_sample(inputs, 0), seconds)
+        if executable.last is None:
+            return of_one
+        given = [np.zeros(shape, dtype) for shape, dtype in executable.types_between]
+        return replace(of_one, last=measure(executable.last, given, seconds))
     updated = executable.results.updated
     inputs = [a.copy() if i in updated.values() else a for i, a in enumerate(inputs)]
     outputs = executable.results.arrays(inputs)
@@ -56,11 +62,16 @@ def measure(
 
 @dataclass(frozen=True)
 class Report:
-    """A profile with reference rates. ``peak``: operations per second of one core."""
+    """A profile with reference rates.
+
+    peak  operations per second of one core
+    last  the report of the last layers of a batch, whose other layers run sample by sample
+    """
 
     profile: Profile
     target: Target
     peak: float
+    last: Report | None = None
 
     @property
     def most(self) -> float:
@@ -68,7 +79,8 @@ class Report:
         return self.peak * self.profile.threads
 
     def __str__(self) -> str:
-        return "\n".join([self._title(), self._table(), self._sums(), self._difference()])
+        text = "\n".join([self._title(), self._table(), self._sums(), self._difference()])
+        return text if self.last is None else f"{text}\n{_LAST}: {self.last}"
 
     def __repr__(self) -> str:
         return str(self)
@@ -78,7 +90,8 @@ class Report:
         rows, heading, right = self._shown()
         lines = map(html_code, (self._title(), self._sums(), self._difference()))
         title, *rest = lines
-        return "".join([title, html_table(rows, heading, right), *rest])
+        text = "".join([title, html_table(rows, heading, right), *rest])
+        return text if self.last is None else text + html_code(_LAST) + self.last._repr_html_()
 
     def document(self) -> dict[str, Any]:
         """The report as a JSON document: seconds, operations per second, bytes."""
@@ -86,7 +99,9 @@ class Report:
         facts = {"graph": found.plan.graph.name, "target": str(self.target)}
         sums = {"total": found.total, "whole": found.whole, "start": found.start}
         steps = [self._record(part) for part in found.parts]
-        return {**facts, "threads": found.threads, "peak": self.most, **sums, "steps": steps}
+        last = {} if self.last is None else {"last": self.last.document()}
+        own = {"threads": found.threads, "peak": self.most, **sums, "steps": steps}
+        return {**facts, **own, **last}
 
     def _record(self, part: Part) -> dict[str, Any]:
         step = part.step

@@ -77,8 +77,9 @@ def plan_key(text: str, target: Target) -> str | None:
 
 def load_plan(
     key: str, target: Target, log: CompileLog, whole: Callable[[], tuple[Plan, Calls]]
-) -> tuple[StoredPlan, Code, int] | None:
-    """The plan stored under a key, its code, and the batch if its samples run one by one, or 0.
+) -> tuple[StoredPlan, Code, int, bool] | None:
+    """The plan stored under a key, its code, the batch if its samples run one by one, or 0, and
+    whether another plan has the last layers.
 
     ``whole`` makes the plan and its calls.
     """
@@ -94,15 +95,16 @@ def load_plan(
     plan = plan_of(facts, log.name, lambda: whole()[0])
     image = image_of(facts, _class_named)
     code = code_of(target, _LateCalls(whole), kernels, image, bool(facts["packs"]))
-    return plan, code, facts["samples"]
+    return plan, code, facts["samples"], facts["has_last"]
 
 
-def store_plan(key: str, plan: Plan, code: Code, samples: int) -> None:
+def store_plan(key: str, plan: Plan, code: Code, samples: int = 0, has_last: bool = False) -> None:
     """Store a plan and its calls, unless they have parts that no record can hold."""
     more = {
         "specs": [str(spec) for spec in code.kernels],
         "packs": packs_of(plan, code.calls),
         "samples": samples,
+        "has_last": has_last,
     }
     assert isinstance(code.image, Image), "sizes are those of this call"
     try:
