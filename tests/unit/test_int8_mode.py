@@ -10,7 +10,7 @@ import pytest
 
 import hybridjit as mx
 from compiling import OF_BYTES
-from hybridjit import autograd, gluon, nd
+from hybridjit import autograd, gluon, nd, profiling
 from hybridjit._core.config import override
 from hybridjit.cli import main
 from hybridjit.errors import ModelFormatError, ShapeError
@@ -70,6 +70,15 @@ def test_layers_multiply_bytes(capfd):
     assert "net_first_fwd:sums   epilogue" in dumped  # the step's name: norm is folded into it
     assert dumped.count("_integer_convolution(") == 2 and dumped.count("_integer_dense(") == 1
     assert " Convolution(" not in dumped and " FullyConnected(" not in dumped
+
+
+def test_profile_and_view_measure_the_products_of_bytes(tmp_path):
+    net, x = convolutional(), batch(2)
+    net.hybridize(precision="int8", calibration=x)
+    steps = str(profiling.profile(net, x, seconds=0.05))
+    assert "net_first_fwd:sums" in steps and "net_last_fwd:sums" in steps
+    mx.view(net, x, path=tmp_path / "net.html")
+    assert "_integer_dense" in (tmp_path / "net.html").read_text()
 
 
 def test_the_bits_are_those_of_any_target_batch_and_number_of_threads():

@@ -108,6 +108,14 @@ def test_updates_are_those_of_a_trainer(monkeypatch):
     assert all(update.seconds > 0 for update in report.updates)
 
 
+def test_training_is_measured_in_the_precision_of_the_network():
+    net = nn.Dense(8, in_units=64)
+    net.initialize()
+    net.hybridize(precision="bfloat16")
+    report = profile(net, nd.ones((16, 64)), seconds=0.05, train=True)
+    assert "data:short" in str(report)
+
+
 def test_the_profile_command_measures_training(capsys):
     symbol = str(DIGITS / "digits-symbol.json")
     words = ["--shape", "data=2,1,28,28", "--seconds", "0.05", "--train", "--optimizer", "sgd"]

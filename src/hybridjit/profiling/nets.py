@@ -58,7 +58,14 @@ def profile(
     if train:
         both, names = {**graph.inputs, **graph.params}, tuple(graph.inputs)
         return profile_training(
-            graph.outputs, both, graph.wanted, seconds, optimizer, graph.name, names
+            graph.outputs,
+            both,
+            graph.wanted,
+            seconds,
+            optimizer,
+            graph.name,
+            names,
+            graph.options,
         )
     executable = compile_graph(
         graph.outputs,
@@ -100,9 +107,11 @@ def traced(net: HybridBlock, *arrays: NDArray) -> Traced:
     args = net._of_graph(arrays, {})
     trace = net._traced(args)
     known = net.collect_params()  # the graph need not read all of them
-    params = {n: known[n].data() for n in variables(trace.outputs) if n in known}
+    used = {n: known[n] for n in variables(trace.outputs) if n in known}
+    params = {n: param.data() for n, param in used.items()}
     flat, _ = flatten(args, "input")
     given = dict(zip(trace.input_names, (array for array in flat if array is not None)))
     values, fixed = ({n: a.asnumpy() for n, a in kind.items()} for kind in (given, params))
     wanted = leading_variables({**given, **params}) or floating(given)
-    return Traced(net.name, trace.outputs, values, fixed, wanted, options_of(net))
+    outputs = net._ranged(trace.outputs, used)
+    return Traced(net.name, outputs, values, fixed, wanted, options_of(net))
