@@ -21,7 +21,7 @@ from ...ops.elementwise.element_type import CAST, cast
 from ...ops.internal import PAD_AXES
 from ...ops.nibbles import WEIGHT_FROM_NIBBLES
 from ...ops.nn.convolution import CONVOLUTION
-from ...ops.nn.matrix_products import FULLY_CONNECTED
+from ...ops.nn.matrix_products import BATCH_DOT, FULLY_CONNECTED
 from ...ops.nn.pooling import POOLING
 from ...ops.nn.window_geometry import is_channel_last
 from ...ops.quantized import (
@@ -64,13 +64,40 @@ def lower_integers(graph: Graph, fired: list[str] | None = None) -> Graph:
     """Replace products of dequantized bytes by products of bytes."""
     if not any(value.op in _OF_BYTES for value in graph.values):
         return graph
-    after = rewrite(graph, _RULES, fired)
+    after = rewrite(rewrite(graph, (quantized_before_moves,), fired), _RULES, fired)
     if after is not graph:  # several products may apply the same movement to the same bytes
         after = uniquely_named(share_equal(after))
     after = _one_reader_each(with_tables(after, fired))
     after = rewrite(after, (implied_limits,), fired)
     levels = rewrite(after, (unit_levels,), fired)
     return after if levels is after else uniquely_named(levels)
+
+
+@rule("quantize(move(product))  =>  move(quantize(product)): it ends its kernel", TO_BYTES)
+def quantized_before_moves(value: Value, match: Match) -> Replacement:
+    """For reshapes and transposes that nothing else reads. They move bytes then."""
+    source, above, moves = value.inputs[0], match, []
+    while source.value.op in (RESHAPE_TO, TRANSPOSE) and above.is_sole_use(0):
+        moves.append(source.value)
+        source, above = source.value.inputs[0], Match(match.graph, above.old.inputs[0].value)
+    if not moves or not above.is_sole_use(0) or not _is_product(source.value):
+        return None
+    g = building(value)
+    result = g.op(TO_BYTES, source, at="bytes", **value.attrs)
+    for move in reversed(moves):
+        assert move.op is not None
+        result = g.op(move.op, result, at="moved", **move.attrs)
+    return result
+
+
+def _is_product(value: Value) -> bool:
+    """Whether the value is a product, or the result of pointwise operators on one."""
+    while value.op is not None and value.op.is_pointwise:
+        whole = [use.value for use in value.inputs if use.type.dims == value.type.dims]
+        if not whole:
+            return False
+        value = whole[0]
+    return value.op in (CONVOLUTION, FULLY_CONNECTED, BATCH_DOT)
 
 
 @rule("move((x - z) s)  =>  (move(x) - z) s", *MOVES)
