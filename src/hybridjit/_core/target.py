@@ -93,6 +93,10 @@ class Target:
         """The same CPU, for kernels on elements of these types."""
         return self if element == self.element else replace(self, element=element)
 
+    def with_vectors(self, vector_bytes: int) -> Target:
+        """The same CPU, for kernels on vectors of this width; 0 stands for that of registers."""
+        return replace(self, vector_bytes=vector_bytes) if vector_bytes else self
+
     @property
     def element_bytes(self) -> int:
         """Bytes of a lane's content, and of an element of packed weights and of scratch memory."""
@@ -121,8 +125,8 @@ class Target:
     @property
     def has_quads(self) -> bool:
         """Whether an instruction adds the products of four pairs of bytes to each lane."""
-        feature = {64: "+avx512vnni", 32: "+avxvnni"}.get(self.vector_bytes)
-        return feature in self._features
+        shorter = self.vector_bytes < 64 and "+avxvnni" in self._features
+        return shorter or "+avx512vnni" in self._features
 
     @property
     def has_tiles(self) -> bool:

@@ -109,12 +109,14 @@ class KernelSpec:
     ``needs_passes`` states whether LLVM's passes improve the emitted code, as in ``optimised``;
     ``element`` gives
     the stored type, the computed type and the type of sums, unless other fields do; ``extents`` are
-    the names of fields whose sizes may be given by calls.
+    the names of fields whose sizes may be given by calls; ``vector_bytes`` is the width of vectors,
+    0 for that of the target's registers.
     """
 
     kind = ""
     extents: ClassVar[tuple[str, ...]] = ()
     element = SINGLE
+    vector_bytes = 0
     needs_passes: ClassVar[int] = True
 
     def __str__(self) -> str:

@@ -57,7 +57,8 @@ def emit_kernel(spec: KernelSpec, target: Target, name: str = "") -> ir.Module:
     words = ("args", "tid", "share", "shares", "poll", "start", "count", "kept")
     for argument, word in zip(part.args, words):
         argument.name = word
-    builder = LoopBuilder(part, target.of(spec.element), Part(*given))
+    written_for = target.of(spec.element).with_vectors(spec.vector_bytes)
+    builder = LoopBuilder(part, written_for, Part(*given))
     emitter_of(spec.kind)(builder, spec, Arguments(builder, slots, tid, share, shares))
     count, pieces = builder.end_part()
     function = ir.Function(module, ir.FunctionType(VOID, [PTR, I64, I64, PTR]), module.name)

@@ -41,6 +41,8 @@ from .weights.choose import pack_weights
 
 # Rows of a word, and 4-byte parts of an unpacked 128-bit lane.
 _WORD = 4
+# Bytes of the shortest vectors that instructions unpack and pack.
+_SHORTEST = 16
 
 
 def order(lanes: int) -> np.ndarray:
@@ -97,6 +99,7 @@ class ByteDepthwiseSpec(KernelSpec):
 
     rows_out  rows of results that are computed from the same words
     cols      columns of results whose sums are kept in registers
+    vector_bytes  width of vectors for few channels, else 0
     """
 
     inp: Ints
@@ -112,6 +115,7 @@ class ByteDepthwiseSpec(KernelSpec):
     cols: int
     element: ElementTypes = QUADS
     program: Program = Program(1)
+    vector_bytes: int = 0
     kind = "byte_depthwise"
     needs_passes = False
 
@@ -122,7 +126,8 @@ class ByteDepthwiseSpec(KernelSpec):
 
 def choose_byte_depthwise(step: Step, setting: Setting) -> tuple[Call, ...]:
     """The call of a depthwise convolution of bytes with its fused operators."""
-    anchor, target = step.group.anchor, setting.target
+    anchor = step.group.anchor
+    target = _shortened(setting.target, anchor.shape[-1])
     _, operands = build_program(step, anchored=True)
     layer = _with_one_image(layer_of(step), views_of(step, operands))
     x = views_of(step, anchor.inputs[:1])[0]
@@ -134,6 +139,7 @@ def choose_byte_depthwise(step: Step, setting: Setting) -> tuple[Call, ...]:
         channels=anchor.shape[-1],
         rows_out=rows_out,
         cols=_columns(rows_out, target),
+        vector_bytes=target.vector_bytes if target != setting.target else 0,
         **layer.tensors,
     )
     packing = QuadRowsPacking(target.lanes, rows_out, layer.stride[1])
@@ -159,6 +165,13 @@ def _with_one_image(layer: Layer, operands: Sequence[View]) -> Layer:
         for strides, view in zip(layer.reads, operands)
     )
     return replace(layer, reads=tuple(reads))
+
+
+def _shortened(target: Target, channels: int) -> Target:
+    """The CPU with the shortest vectors whose block of four holds all channels."""
+    while target.vector_bytes > _SHORTEST and _WORD * target.lanes >= 2 * channels:
+        target = target.with_vectors(target.vector_bytes // 2)
+    return target
 
 
 def _columns(rows_out: int, target: Target) -> int:
