@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import sym
+from ._core.async_safety import uncollected
 from ._core.background import Task, begin
 from ._core.frames import public
 from ._core.lazy import Late
@@ -123,6 +124,7 @@ class _Reading:
         return self._params
 
 
+@uncollected
 def make_block(
     outputs: Iterable[Output],
     roles: Roles,

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from .. import sym
-from .._core.async_safety import holding
+from .._core.async_safety import holding, uncollected
 from .._core.fork_locks import Rank, held_at_fork
 from .._core.recording import FLAGS
 from .._core.types import DType, PartialShape, Shape, TensorType, is_known_shape
@@ -42,6 +42,7 @@ KEPT = 16
 _making = held_at_fork(Rank.TRACING)
 
 
+@uncollected
 def make_block(
     imported: Imported, ctx: Context | None = None, shared: ParameterDict | None = None
 ) -> SymbolBlock:

@@ -9,6 +9,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
+from .._core.async_safety import uncollected
 from .._core.safe_open import open_file
 from .._core.symbolic import Scope
 from .._core.types import PartialShape, Shape
@@ -47,6 +48,7 @@ class ModelFile:
     declared  types of the inputs and of the outputs by name
     """
 
+    @uncollected
     def __init__(self, path: Path) -> None:
         self.name, self.path = os.fspath(path), os.path.abspath(os.fspath(path))
         self._version = self._seen()
@@ -65,6 +67,7 @@ class ModelFile:
         """Release the file's bytes."""
         self._model = None
 
+    @uncollected
     def graph(self, shapes: Mapping[str, Shape]) -> Imported:
         """Graph for these shapes. Raises the errors of :func:`hybridjit.onnx.load`."""
         with self._named_in_errors():

@@ -14,6 +14,7 @@ from array import array
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from ..._core.async_safety import uncollected
 from ..._core.frames import warn
 from ..._core.shapes import is_np_shape
 from ...errors import ModelFormatError, MXNetError, UnknownOpError
@@ -55,6 +56,7 @@ _KEY_BYTES = 200  # entry in the table of attribute names
 Outputs = tuple[Output, ...]
 
 
+@uncollected
 def read_document(data: str | bytes, name: str, changes: Changes | None = None) -> Outputs:
     """Outputs of the graph in ``data``; ``name`` is the file's name for messages.
 
