@@ -14,6 +14,7 @@ from .errors import MXNetError
 
 _TYPE_IDS = {"cpu": 1, "gpu": 2, "cpu_pinned": 3, "cpu_shared": 5}
 _TYPE_NAMES = {number: name for name, number in _TYPE_IDS.items()}
+_GPU = _TYPE_IDS["gpu"]
 
 
 class _Stack(threading.local):
@@ -109,7 +110,7 @@ class Context(metaclass=_ContextType):
 
     def require_host(self, what: str) -> None:
         """Raise MXNetError if this is a GPU, which cannot compute."""
-        if self.device_typeid == _TYPE_IDS["gpu"]:
+        if self.device_typeid == _GPU:
             raise MXNetError(
                 f"Operator {what} is not implemented for GPU. Use the CPU: ctx=mx.cpu()"
             )

@@ -142,7 +142,7 @@ def public(function: Callable[P, R]) -> Callable[P, R]:
 
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
-            return function(*args, **kwargs)
+            return function(*args, **kwargs) if kwargs else function(*args)  # type: ignore[call-arg]
         except FAILURES as error:
             raise shortened(error)
 

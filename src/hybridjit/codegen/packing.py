@@ -323,7 +323,7 @@ class StrassenPacking:
         yield from zip((w11, w21, w22), blocks.swapaxes(0, 1))
         yield w12, kept
 
-    @quiet(all="ignore")
+    @quiet
     def add_up(self, channels: int, out: np.ndarray) -> None:
         """Compute the sums of the quarters, which are packed already; ``channels`` is C / 2."""
         blocks, kept = self._split(channels, out)

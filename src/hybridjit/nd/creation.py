@@ -267,7 +267,7 @@ def _is_held(val: float, kind: str) -> bool:
     return 0 <= val <= _LARGEST_INTEGER and val % 1 == 0
 
 
-@quiet(over="ignore", invalid="ignore")
+@quiet
 def _fill(result: np.ndarray, val: float) -> None:
     """Write ``val`` to all elements; beyond the element type it becomes inf, or its low bits."""
     if result.dtype.kind in "iu" and isinstance(val, (int, float)):
@@ -591,6 +591,6 @@ def _place(ctx: Context | str | None, what: str) -> Context:
     """Context of a new array. Raises MXNetError for a GPU."""
     if ctx is None:
         return current_context()
-    place = Context(ctx)
+    place = ctx if type(ctx) is Context else Context(ctx)
     place.require_host(what)
     return place

@@ -65,7 +65,7 @@ def dtype_of(dtype: DType) -> np.dtype:
     return found
 
 
-@quiet(over="ignore", invalid="ignore")
+@quiet
 def converted(values: ArrayLike, dtype: np.dtype) -> np.ndarray:
     """New contiguous array of ``dtype``; values out of range become inf or wrap around."""
     return np.array(values, dtype, order="C")
@@ -342,7 +342,7 @@ class DenseArray:
         other._receive(self)
         return other
 
-    @quiet(over="ignore", invalid="ignore")
+    @quiet
     def _write(self, values: ArrayLike, key: Any = ...) -> None:
         """Write ``values`` to this memory; no other function changes it.
 

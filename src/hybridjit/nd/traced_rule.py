@@ -85,7 +85,7 @@ class Trace:
     results: tuple[int | None, ...]
     made: tuple[int, ...]
 
-    @quiet(all="ignore")  # inf and nan are valid values
+    @quiet  # inf and nan are valid values
     def run(self, values: list[Any], owned: Callable[..., np.ndarray]) -> list[Any]:
         """``values`` followed by the results of all calls, each in separate memory."""
         for ref, attrs, numbers in self.calls:

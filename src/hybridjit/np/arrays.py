@@ -15,11 +15,12 @@ import numpy as onp
 from .._core.frames import shortened
 from .._core.recording import FLAGS
 from .._core.timeline import TIMELINE
-from .._core.types import DTYPE_NAMES, MAX_DIMS, DType, Sizes, product, shape_text
+from .._core.types import CODE_OF_DTYPE, DTYPE_NAMES, MAX_DIMS, DType, Sizes, product, shape_text
 from ..context import Context
 from ..errors import MXNetError, ShapeError
 from ..nd.memory import DENSE_KINDS, _restored, dtype_of
 from ..nd.ndarray import NDArray, invoke
+from ..nd.taped import record_same
 from ..ops.casting import convert
 from ..ops.namespace import FLUENT
 from ..ops.registry import lookup
@@ -131,6 +132,10 @@ class ndarray(NDArray):  # noqa: N801 (MXNet's name)
         """Classic array that shares the memory and the tape entry."""
         return self._of_kind(NDArray)
 
+    def detach(self: Self) -> Self:
+        """Array that shares the memory, without tape entry."""
+        return type(self)(self._data, self._ctx, self._storage)
+
     as_in_ctx = NDArray.as_in_context
 
     def as_in_context(self, context: Context) -> ndarray:
@@ -142,9 +147,9 @@ class ndarray(NDArray):  # noqa: N801 (MXNet's name)
         """Copy of the array. Raises NotImplementedError for orders other than "C"."""
         if order != "C":
             raise NotImplementedError(f"order is 'C', got {order!r}")
-        if FLAGS.recording and self._entry is not None:
-            return super().copy()
-        return type(self)(self._data.copy(), self._ctx)
+        copied = type(self)(self._data.copy(), self._ctx)
+        is_noted = self._entry is not None and FLAGS.recording
+        return record_same(self, copied) if is_noted else copied
 
     def astype(  # type: ignore[override]
         self,
@@ -239,7 +244,7 @@ class ndarray(NDArray):  # noqa: N801 (MXNet's name)
     # Python's operators
 
     def __neg__(self) -> ndarray:
-        return _pair("_npi_multiply", self, -1.0)
+        return invoke(lookup("_npi_multiply_scalar"), (self,), {"scalar": -1.0})
 
     def __invert__(self) -> ndarray:
         return invoke(lookup("_npi_bitwise_not"), (self,), {})
@@ -486,6 +491,8 @@ def as_dtype(dtype: DType | None, default: Any = onp.float32) -> onp.dtype:
     Raises KeyError for a type that arrays do not have.
     """
     found = onp.dtype(default if dtype is None else dtype)
+    if found in CODE_OF_DTYPE:
+        return found
     try:
         return dtype_of(found)
     except MXNetError:

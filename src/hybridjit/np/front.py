@@ -40,8 +40,10 @@ class ArrayFrontend(Frontend):
 
     def alike(self, x: Any, value: float, dtype: Any, out: Any) -> Any:
         """Array of another's shape. The operator makes it where the call is recorded or checked."""
-        is_noted = out is not None or TIMELINE.eager or FLAGS.recording
+        is_noted = out is not None or TIMELINE.eager
         if is_noted or not isinstance(x, ndarray) or not _is_usual(x._data.shape):
+            return super().alike(x, value, dtype, out)
+        if x._entry is not None and FLAGS.recording:
             return super().alike(x, value, dtype, out)
         kind = x._data.dtype if dtype is None else dtype_name(dtype)
         return filled(x._data.shape, value, x._ctx, kind, ndarray)

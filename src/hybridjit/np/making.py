@@ -37,9 +37,10 @@ def array(object: Any, dtype: Any = None, ctx: Any = None) -> ndarray:
     KeyError
         For a dtype that arrays do not have.
     """
-    if isinstance(object, ndarray) and is_recording():
+    is_own = isinstance(object, ndarray)
+    if is_own and is_recording():
         return object.astype(as_dtype(dtype, object.dtype)).as_in_ctx(ctx or current_context())
-    if isinstance(object, ndarray):
+    if is_own:
         source: Any = object._data
     elif isinstance(object, NDArray):
         raise ValueError(
@@ -48,9 +49,10 @@ def array(object: Any, dtype: Any = None, ctx: Any = None) -> ndarray:
         )
     else:
         source = _numbers(object)
-    has_type = isinstance(object, (onp.ndarray, onp.generic, ndarray))
-    is_usual = dtype is None and not has_type
-    wanted = FLOAT32 if is_usual else as_dtype(dtype, source.dtype if has_type else FLOAT32)
+    if is_own or isinstance(object, (onp.ndarray, onp.generic)):
+        wanted = as_dtype(dtype, source.dtype)
+    else:
+        wanted = FLOAT32 if dtype is None else as_dtype(dtype)
     place = current_context() if ctx is None else Context(ctx)
     place.require_host("array")
     return ndarray(converted(source, wanted), place)

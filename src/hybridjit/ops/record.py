@@ -292,9 +292,10 @@ class OpDef:
 
     def in_mode(self, attrs: Attrs, training: bool) -> OpDef:
         """Operator that replaces this one in a mode, if gradients are requested."""
-        has_another = training or self.traits.keeps_training(attrs)
-        found = self.traits.training(attrs) if has_another and self.traits.training else None
-        return found or self
+        of_training = self.traits.training
+        if of_training is None or not (training or self.traits.keeps_training(attrs)):
+            return self
+        return of_training(attrs) or self
 
     @cached_property
     def is_ufunc(self) -> bool:

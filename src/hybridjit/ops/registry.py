@@ -212,14 +212,14 @@ def _near(name: str) -> str:
     return f"; the nearest known are {', '.join(near)}" if near else ""
 
 
-@quiet(all="ignore")  # inf and nan are valid values
+@quiet  # inf and nan are valid values
 def run_step(op: OpDef, arrays: list[np.ndarray], attrs: Attrs) -> list[np.ndarray]:
     """Results of an operator that updates auxiliary states, then the new states."""
     assert op.traits.step is not None
     return list(op.traits.step(*arrays, **attrs))
 
 
-@quiet(all="ignore")  # inf and nan are valid values
+@quiet  # inf and nan are valid values
 def run_ref(op: OpDef, arrays: list[np.ndarray], attrs: Attrs) -> list[np.ndarray]:
     """Results of the operator's reference on these arrays, as a list of arrays.
 

@@ -282,7 +282,7 @@ class LBSGD(WithMomentum, WithCopy):
         self.cumgrads[index] = found
         return found["cum_grad"], found["num_cums"]
 
-    @quiet(all="ignore")
+    @quiet
     def _warmed(self, weight: NDArray, grad: NDArray, wd: float, number: int) -> float:
         """The warm-up factor of the learning rate for this gradient."""
         if self.warmup_strategy == "lars":

@@ -208,7 +208,7 @@ def _is_out_of_range(given: object, held: np.ndarray) -> bool:
     return bool((beyond | (exact != 0) & (abs(exact) < LEAST_SINGLE)).any())
 
 
-@quiet(over="ignore")  # out of float32's range becomes infinity: the caller decides
+@quiet  # out of float32's range becomes infinity: the caller decides
 def single(numbers: Sequence[float]) -> np.ndarray:
     """Numbers in the precision of update operators."""
     return np.array(numbers, np.float64).astype(np.float32)

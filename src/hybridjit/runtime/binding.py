@@ -194,7 +194,7 @@ class Binding:
             return lambda some: moved.apply(self._params[name][some])
         factor = self._evaluated(moved.factor, as_views=True)
 
-        @quiet(all="ignore")  # as the operator's reference
+        @quiet  # as the operator's reference
         def scaled(some: slice) -> np.ndarray:
             return moved.apply(self._params[name][some] * factor[some])
 

@@ -5,6 +5,7 @@ both, the minimum of the rounds; ``*`` marks ratios above the limit.
 """
 
 import argparse
+import contextlib
 import gc
 import math
 import sys
@@ -15,8 +16,8 @@ sys.path.append(str(Path(__file__).resolve().parent.parent))
 from turns import bound_threads
 
 
-def names(mx, side):
-    """What the calls refer to; ``x_`` is the classic array of ``x``."""
+def names(mx, side, is_recorded):
+    """What the calls refer to; ``x_`` is the classic array of ``x``, ``o`` one for results."""
     import numpy
 
     random = numpy.random.RandomState(0)
@@ -37,6 +38,10 @@ def names(mx, side):
         for name, value in some.items():
             found[name] = mx.np.array(value, dtype=dtype)
             found[name + "_"] = mx.nd.array(value, dtype=dtype)
+            if is_recorded and dtype == "float32":
+                found[name].attach_grad()
+                found[name + "_"].attach_grad()
+    found["o"], found["o_"] = mx.np.zeros((side, side)), mx.nd.zeros((side, side))
     found["mask"] = found["mask"] > 0
     return found
 
@@ -69,12 +74,32 @@ def best_of(runs, rounds, seconds):
     return best
 
 
+def taken_by(call, found, error):
+    """Whether the call can be recorded: MXNet refuses to assign to recorded arrays."""
+    try:
+        repeated(call, found)(3)
+    except error:
+        return False
+    return True
+
+
+def timed(mx, calls, side, options):
+    """Least CPU seconds of each call; NaN where they cannot be recorded."""
+    found = [names(mx, side, options.record) for _ in calls]
+    with mx.autograd.record() if options.record else contextlib.nullcontext():
+        if options.record and not all(map(taken_by, calls, found, [mx.MXNetError] * 2)):
+            return math.nan, math.nan
+        runs = [repeated(call, some) for call, some in zip(calls, found)]
+        return best_of(runs, options.rounds, options.seconds)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--sides", nargs="+", type=int, default=[10, 100], help="of the matrices")
     parser.add_argument("--rounds", type=int, default=25)
     parser.add_argument("--seconds", type=float, default=0.001, help="per call and round")
     parser.add_argument("--limit", type=float, default=1.1)
+    parser.add_argument("--record", action="store_true", help="calls under autograd.record()")
     parser.add_argument("--match", default="", help="only lines with this text")
     options = parser.parse_args()
     bound_threads(1)
@@ -84,8 +109,9 @@ def main():
     ratios = []
     for line in (Path(__file__).parent / "eager.txt").read_text().splitlines():
         for side in options.sides if options.match in line else ():
-            runs = [repeated(call, names(mx, side)) for call in line.split(" | ")]
-            ours, classic = best_of(runs, options.rounds, options.seconds)
+            ours, classic = timed(mx, line.split(" | "), side, options)
+            if math.isnan(ours):
+                continue
             ratios.append(ours / classic)
             mark = "*" if ratios[-1] > options.limit else " "
             figures = f"{ratios[-1]:5.2f} {ours * 1e6:8.2f} {classic * 1e6:8.2f} us"

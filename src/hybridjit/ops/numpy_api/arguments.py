@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import FunctionType
+from types import FunctionType, MethodType
 
 _ARRAY = "ndarray"
 _AXIS = "int or tuple of int, optional"
@@ -78,10 +78,10 @@ MXNetError
     of another mode."""
 
 
-def described(function: FunctionType, doc: str) -> str:
+def described(function: FunctionType | MethodType, doc: str) -> str:
     """``doc`` with a section on each argument that has a description."""
-    code = function.__code__
-    names = code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]
+    code, first = function.__code__, int(isinstance(function, MethodType))
+    names = code.co_varnames[first : code.co_argcount + code.co_kwonlyargcount]
     known = [(name, *ARGUMENTS[name]) for name in names if name in ARGUMENTS]
     if not known or "Parameters\n" in doc:
         return doc

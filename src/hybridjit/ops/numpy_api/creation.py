@@ -2,15 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as onp
 
-from .frontend import NUMBERS, Group, context_of, dtype_name, refuse_order, sizes_of
+from ..._core.frames import FAILURES, shortened
+from .frontend import NUMBERS, Frontend, Group, context_of, dtype_name, refuse_order, sizes_of
+
+
+def _full(front: Frontend, of_any: Callable[..., Any]) -> Callable[..., Any]:
+    """``full`` as a closure: a call of ``public`` around a method costs 0.2 us of 2 more."""
+
+    def full(
+        shape: Any,
+        fill_value: Any,
+        dtype: Any = None,
+        order: str = "C",
+        ctx: Any = None,
+        out: Any = None,
+    ) -> Any:
+        """Array filled with one value, or an array broadcast to a shape."""
+        try:
+            if type(fill_value) in (float, int) and out is ctx is None and order == "C":
+                return front.constant("_full", shape, float(fill_value), dtype, None)
+            return of_any(shape, fill_value, dtype, order, ctx, out)
+        except FAILURES as error:
+            raise shortened(error)
+
+    full.__qualname__ = "full"
+    return full
 
 
 class Creation(Group):
     """Functions that create arrays."""
+
+    def __init__(self, front: Frontend) -> None:
+        super().__init__(front)
+        self.full = _full(front, self._any_full)
 
     def zeros(self, shape: Any, dtype: Any = None, order: str = "C", ctx: Any = None) -> Any:
         """Array of zeros."""
@@ -36,18 +65,9 @@ class Creation(Group):
         place = None if ctx is None else context_of(ctx)
         return self._front.constant(op, shape, value, dtype, place)
 
-    def full(
-        self,
-        shape: Any,
-        fill_value: Any,
-        dtype: Any = None,
-        order: str = "C",
-        ctx: Any = None,
-        out: Any = None,
+    def _any_full(
+        self, shape: Any, fill_value: Any, dtype: Any, order: str, ctx: Any, out: Any
     ) -> Any:
-        """Array filled with one value, or an array broadcast to a shape."""
-        if type(fill_value) in (float, int) and out is ctx is None and order == "C":
-            return self._front.constant("_full", shape, float(fill_value), dtype, None)
         if isinstance(fill_value, self._front.tensor):
             refuse_order(order)
             made = self._op("_npi_broadcast_to", fill_value, shape=sizes_of(shape), out=out)

@@ -1,4 +1,8 @@
-"""Unary and binary functions."""
+"""Unary and binary functions.
+
+Those of one operator are closures that shorten their errors themselves: eager calls of small arrays
+save 0.1 us of 5 beside :func:`public` around a method.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,8 @@ from typing import Any
 
 import numpy as onp
 
-from .frontend import NUMBERS, Group, check_keywords
+from ..._core.frames import FAILURES, shortened
+from .frontend import NUMBERS, Frontend, Group, check_keywords
 
 _SAME = """exp expm1 log log2 log10 log1p sqrt cbrt square reciprocal sin cos tan arcsin arccos
 arctan sinh cosh tanh arcsinh arccosh arctanh floor ceil rint trunc fix degrees
@@ -47,75 +52,100 @@ _BINARY = {
 _BINARY.update(true_divide=_BINARY["divide"], remainder=_BINARY["mod"])
 
 
-def _unary(name: str, op: str) -> Callable[..., Any]:
+def _unary(front: Frontend, name: str, op: str) -> Callable[..., Any]:
     official = getattr(onp, name)
     is_question = name.startswith("is") or name == "logical_not"
     is_float = name in ("floor", "ceil", "trunc")  # newer versions of NumPy keep bools
+    tensor, on_own = front.tensor, front.on_own
 
-    def function(self: Group, x: Any, out: Any = None, **kwargs: Any) -> Any:
-        if kwargs:
-            check_keywords(name, kwargs)
-        if isinstance(x, self._front.tensor):
-            target = None if out is None else _out_of(self, out)
-            if is_question and target is not None and target.dtype != onp.bool_:
-                raise TypeError(f"the result of {name} is bool, but out is {target.dtype}")
-            return self._front.on_own(op, (x,), {}, target)
-        if isinstance(x, NUMBERS):
-            return official(onp.float16(x) if isinstance(x, bool) and is_float else x)
-        if isinstance(x, self._front.other):
-            self._front.check(op, x)
-        raise TypeError(f"type {type(x)} not supported")
+    def function(x: Any, out: Any = None, **kwargs: Any) -> Any:
+        try:
+            if kwargs:
+                check_keywords(name, kwargs)
+            if isinstance(x, tensor):
+                target = None if out is None else _out_of(front, out)
+                if is_question and target is not None and target.dtype != onp.bool_:
+                    raise TypeError(f"the result of {name} is bool, but out is {target.dtype}")
+                return on_own(op, (x,), {}, target)
+            if isinstance(x, NUMBERS):
+                return official(onp.float16(x) if isinstance(x, bool) and is_float else x)
+            raise _not_supported(front, op, x)
+        except FAILURES as error:
+            raise shortened(error)
 
-    function.__name__, function.__doc__ = name, f"numpy.{name} of each element."
-    return function
+    return _named(function, name, f"numpy.{name} of each element.")
 
 
-def _out_of(self: Group, out: Any) -> Any:
+def _named(function: Any, name: str, doc: str) -> Callable[..., Any]:
+    function.__code__ = function.__code__.replace(co_name=name)  # for tracebacks
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = doc
+    return function  # type: ignore[no-any-return]
+
+
+def _out_of(front: Frontend, out: Any) -> Any:
     """Output array. Raises TypeError for an array of another kind."""
     if isinstance(out, tuple) and len(out) == 1:
         out = out[0]
-    if not isinstance(out, self._front.tensor):
+    if not isinstance(out, front.tensor):
         raise TypeError(f"out must be an ndarray of NumPy mode, got {type(out)}")
     return out
 
 
-def _binary(name: str, ops: tuple[str, str, str]) -> Callable[..., Any]:
-    official = getattr(onp, name)
+def _not_supported(front: Frontend, op: str, x: Any) -> TypeError:
+    """Error for an operand that is neither a tensor nor a number."""
+    if isinstance(x, front.other):
+        front.check(op, x)
+    return TypeError(f"type {type(x)} not supported")
+
+
+def _binary(front: Frontend, name: str, ops: tuple[str, str, str]) -> Callable[..., Any]:
     of_two, behind, before = ops[0], ops[1], ops[2] or ops[1]
+    tensor, on_own = front.tensor, front.on_own
 
-    def function(self: Elementwise, x1: Any, x2: Any, out: Any = None, **kwargs: Any) -> Any:
-        if kwargs:
-            check_keywords(name, kwargs)
-        front = self._front
-        tensor = front.tensor
-        if out is not None:
-            out = _out_of(self, out)
-        if isinstance(x1, tensor):
-            if isinstance(x2, tensor):
-                return front.on_own(of_two, (x1, x2), {}, out)
-            if isinstance(x2, NUMBERS):
-                return self._with_number(behind, x1, x2, out)
-        elif isinstance(x1, NUMBERS):
-            if isinstance(x2, tensor):
-                return self._with_number(before, x2, x1, out)
-            if isinstance(x2, NUMBERS):
-                return official(x1, x2)
-        wrong = x2 if isinstance(x1, (tensor, *NUMBERS)) else x1
-        if isinstance(wrong, front.other):
-            front.check(of_two, wrong)
-        raise TypeError(f"type {type(wrong)} not supported")
+    def function(x1: Any, x2: Any, out: Any = None, **kwargs: Any) -> Any:
+        try:
+            if kwargs:
+                check_keywords(name, kwargs)
+            if out is not None:
+                out = _out_of(front, out)
+            if isinstance(x1, tensor):
+                if isinstance(x2, tensor):
+                    return on_own(of_two, (x1, x2), {}, out)
+                if isinstance(x2, NUMBERS):
+                    return _with_number(front, behind, x1, x2, out)
+            elif isinstance(x1, NUMBERS) and isinstance(x2, tensor):
+                return _with_number(front, before, x2, x1, out)
+            return _of_numbers(front, name, of_two, x1, x2)
+        except FAILURES as error:
+            raise shortened(error)
 
-    function.__name__, function.__doc__ = name, f"numpy.{name} of two arrays or numbers."
-    return function
+    return _named(function, name, f"numpy.{name} of two arrays or numbers.")
+
+
+def _with_number(front: Frontend, op: str, x: Any, scalar: Any, out: Any) -> Any:
+    if front.is_symbolic:
+        return front.op(op, x, scalar=float(scalar), is_int=True)
+    return front.on_own(op, (x,), {"scalar": float(scalar)}, out)
+
+
+def _of_numbers(front: Frontend, name: str, op: str, x1: Any, x2: Any) -> Any:
+    """Official NumPy's result for two numbers. Raises TypeError for other operands."""
+    for x in (x1, x2):
+        if not isinstance(x, (front.tensor, *NUMBERS)):
+            raise _not_supported(front, op, x)
+    return getattr(onp, name)(x1, x2)
 
 
 class Elementwise(Group):
     """Unary and binary functions, rounding, and selection."""
 
-    def _with_number(self, op: str, x: Any, scalar: Any, out: Any) -> Any:
-        if self._front.is_symbolic:
-            return self._op(op, x, scalar=float(scalar), is_int=True)
-        return self._front.on_own(op, (x,), {"scalar": float(scalar)}, out)
+    def __init__(self, front: Frontend) -> None:
+        super().__init__(front)
+        for name, op in _UNARY.items():
+            setattr(self, name, _unary(front, name, op))
+        for name, ops in _BINARY.items():
+            setattr(self, name, _binary(front, name, ops))
 
     def around(self, x: Any, decimals: int = 0, out: Any = None, **kwargs: Any) -> Any:
         """Elements rounded to decimals, ties to even."""
@@ -175,9 +205,3 @@ class Elementwise(Group):
         if y_is_number:
             return self._op("_npi_where_rscalar", condition, x, scalar=float(y))
         return self._op("_npi_where", condition, x, y)
-
-
-for _name, _op in _UNARY.items():
-    setattr(Elementwise, _name, _unary(_name, _op))
-for _name, _ops in _BINARY.items():
-    setattr(Elementwise, _name, _binary(_name, _ops))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import MethodType
 from typing import Any
 
 from ..._core.frames import public
@@ -18,18 +19,15 @@ class Functions(Elementwise, Reductions, Shapes, Products, Creation, LaterArrays
     """Functions of ``mx.np`` for both arrays and symbols."""
 
 
-def names_of(group: type) -> list[str]:
-    """Names of the functions of a group."""
-    return [name for name in dir(group) if not name.startswith("_")]
-
-
 def bound(group: Any) -> dict[str, Any]:
     """Functions of a group bound to its frontend, by name, with all arguments described."""
-    return {name: _documented(getattr(group, name)) for name in names_of(type(group))}
+    names = [name for name in dir(group) if not name.startswith("_")]
+    return {name: _documented(getattr(group, name)) for name in names}
 
 
-def _documented(method: Any) -> Any:
-    function = public(method)
-    if method.__doc__:
-        function.__doc__ = described(method.__func__, method.__doc__)
+def _documented(made: Any) -> Any:
+    """A method as a public function; a function that a group has made, itself."""
+    function = public(made) if isinstance(made, MethodType) else made
+    if made.__doc__:
+        function.__doc__ = described(made, made.__doc__)
     return function

@@ -252,12 +252,14 @@ def _pair(
 
     expand.__doc__ = f"_npi_{word}(x, y)  =>  {classic} of both cast to the common type"
 
+    of_same = op.ref
+
     def computed(lhs: np.ndarray, rhs: np.ndarray) -> Any:
-        if lhs.dtype == rhs.dtype and lhs.dtype.kind == "f":  # common case: no conversion
-            return op.ref(lhs, rhs)
+        if lhs.dtype is rhs.dtype and lhs.dtype.kind == "f":  # usual: no conversion
+            return of_same(lhs, rhs)
         common = result(lhs.dtype, rhs.dtype)
         taken = UINT8 if common == BOOL else common
-        made = op.ref(convert(lhs, taken), convert(rhs, taken))
+        made = of_same(convert(lhs, taken), convert(rhs, taken))
         return np.asarray(made, BOOL if boolean or common == BOOL else common)
 
     register(
@@ -436,12 +438,18 @@ def _quotient(name: str, classic: str, doc: str) -> None:
         assert dtype is not None
         return g.op(op, cast(g, data, _in_float(dtype), at="float"), **attrs)
 
+    of_float = op.ref
+
+    def ref(data: np.ndarray, *, scalar: float, is_int: bool) -> Any:
+        number = data if data.dtype.kind == "f" else convert(data, FLOAT32)
+        return of_float(number, scalar=scalar, is_int=is_int)
+
     register(
         name,
         "data",
         _SCALAR,
         infer=each_type(_in_float),
-        ref=lambda data, **attrs: op.ref(convert(data, _in_float(data.dtype)), **attrs),
+        ref=ref,
         expand=expand,
         domain=op.domain,
         doc=doc,

@@ -46,7 +46,7 @@ def _has_factor(instr: Instr) -> bool:
     return is_scaled and "scalar" in dict(instr.attrs)
 
 
-@quiet(over="ignore")  # values beyond float32 are infinite, as in the operator
+@quiet  # values beyond float32 are infinite, as in the operator
 def _bits_of_factor(instr: Instr) -> int:
     """The factor in the element type, in the lower bytes of 64 bits."""
     attrs: dict[str, Any] = dict(instr.attrs)
