@@ -462,13 +462,17 @@ def test_ends_of_a_range_may_be_numbers_of_numpy():
     np.testing.assert_array_equal(results, results[:1] * 3)
 
 
-def test_nan_in_a_weight_reaches_its_outputs():
+@pytest.mark.parametrize("element", [np.nan, np.inf, -np.inf])
+def test_weights_that_are_not_finite_are_refused(element):
     net, x = nn.Dense(3, in_units=2), nd.array([[1, 2], [3, 4]])
     net.initialize()
     net.hybridize(precision="int8", calibration=x)
-    net(x)
-    net.weight.data()[1, 0] = np.nan
-    np.testing.assert_array_equal(np.isnan(net(x).asnumpy()), [[False, True, False]] * 2)
+    wanted, kept = net(x).asnumpy(), net.weight.data().copy()
+    net.weight.data()[1, 0] = element
+    with pytest.raises(mx.MXNetError, match=rf"parameter {net.weight.name}: .*filter 1 "):
+        net(x)
+    net.weight.set_data(kept)
+    np.testing.assert_array_equal(net(x).asnumpy(), wanted)
 
 
 @pytest.mark.parametrize("text", ['{"format": "other"}', "[]", "{", json.dumps({"ranges": {}})])

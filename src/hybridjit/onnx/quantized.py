@@ -13,6 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from ..errors import MXNetError
 from ..ir.calibrated import LAYERS, Ranges, layers_of, with_ranges
 from ..ir.node import Node, Output, apply, topological, variable
 from ..ops.nn.convolution import CONVOLUTION
@@ -79,7 +80,10 @@ def _bytes(node: Node, data: Output) -> Node:
 def _filters(weight: Node, held: dict[str, np.ndarray]) -> Output:
     names = [f"{weight.name}_{part}" for part in ("int8", "scale")]
     array = held[weight.name]
-    (scale,) = run_ref(FILTER_SCALE, [array], {})
+    try:
+        (scale,) = run_ref(FILTER_SCALE, [array], {})
+    except MXNetError as error:  # infinite or NaN elements
+        raise MXNetError(f"parameter {weight.name}: {error}") from None
     (stored,) = run_ref(FILTER_BYTES, [array, scale], {})
     held.update(zip(names, (stored, scale)))
     parts = [Output(variable(name)) for name in names]

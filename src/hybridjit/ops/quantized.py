@@ -14,7 +14,7 @@ import numpy as np
 
 from .._core.frozen import replace
 from .._core.types import FLOAT32, INT32, Shape, TensorType, product
-from ..errors import AttributeValueError, DTypeError
+from ..errors import AttributeValueError, DTypeError, MXNetError
 from .attrs import Attrs, AttrValue, Declared
 from .building import Builder, X
 from .casting import bounded
@@ -395,6 +395,12 @@ def _filter_scale_type(weight: TensorType) -> TensorType:
 
 def _filter_scale(weight: np.ndarray) -> np.ndarray:
     largest = np.abs(weight.reshape(len(weight), -1)).max(axis=1, initial=0.0)
+    if not np.isfinite(largest).all():
+        number = int(np.isfinite(largest).argmin())
+        raise MXNetError(
+            f"bytes of 8-bit layers are made of finite weights, but filter {number} has an element "
+            f"{largest[number]}: load sound weights, or run the network without precision='int8'"
+        )
     return np.where(largest == 0, np.float32(1), largest / np.float32(127)).astype(np.float32)
 
 
@@ -404,7 +410,7 @@ FILTER_SCALE = register(
     internal=True,
     infer=forward(_filter_scale_type),
     ref=_filter_scale,
-    doc="The scale of each filter's bytes: its largest magnitude / 127, NaN with it; 1 for zeros.",
+    doc="The scale of each filter's bytes: its largest magnitude / 127; 1 for zeros.",
 )
 
 

@@ -20,6 +20,7 @@ import numpy as np
 
 from .._core.background import begin
 from .._core.errstate import quiet
+from ..errors import MXNetError
 from ..ir.graph import Graph, Use, Value, walk
 from ..ir.interpret import evaluate
 from ..ir.moved_rows import WORTH_EVICTING, MovedRows, moved_rows
@@ -251,7 +252,10 @@ class Binding:
     def _evaluated(self, use: Use, as_views: bool) -> np.ndarray:
         needed = walk([use])
         arrays = {v: self._params[v.name] for v in needed if v.op is None}
-        return evaluate([use], needed, arrays, as_views)[0]
+        try:
+            return evaluate([use], needed, arrays, as_views)[0]
+        except MXNetError as error:  # values that an operator refuses
+            raise MXNetError(f"parameter {', '.join(v.name for v in arrays)}: {error}") from None
 
 
 def _pieces(
