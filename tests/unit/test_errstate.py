@@ -52,6 +52,11 @@ def test_modes_are_restored_after_an_exception(how, user_state, kind):
     assert _state() == user_state
 
 
+def test_the_search_for_the_modes_leaves_them(user_state):
+    errstate._held_in_context()
+    assert _state() == user_state
+
+
 def test_calls_nest(how, user_state):
     inner = _made(lambda: np.geterr()["over"], how)
     assert _made(lambda: (inner(), np.geterr()["over"]), how)() == ("ignore", "ignore")

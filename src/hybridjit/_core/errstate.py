@@ -28,10 +28,13 @@ def _held_in_context() -> tuple[ContextVar[Any], object] | None:
     None before NumPy 2, which keeps the modes elsewhere.
     """
     context = copy_context()
-    before = dict(context)
+    before, modes = dict(context), np.geterr()
     context.run(np.seterr, all="ignore")
     changed = [(var, value) for var, value in context.items() if before.get(var) is not value]
-    return changed[0] if len(changed) == 1 else None
+    if len(changed) == 1:
+        return changed[0]
+    np.seterr(**modes)  # type: ignore[arg-type]
+    return None
 
 
 _HELD = _held_in_context()
