@@ -14,9 +14,10 @@ from hybridjit._core.options import Options
 from hybridjit.codegen.kinds.conv import choose
 from hybridjit.codegen.kinds.conv.choose import algorithms
 from hybridjit.codegen.kinds.conv.choose_by_size import Positions
-from hybridjit.codegen.kinds.conv.choose_strassen import _pairs_of_block
+from hybridjit.codegen.kinds.conv.choose_strassen import pairs_of_block
 from hybridjit.codegen.kinds.conv.cost import cost
 from hybridjit.codegen.kinds.conv.layer import Layer
+from hybridjit.codegen.kinds.conv.size_choices import wished_pairs
 from hybridjit.codegen.kinds.conv.spec import StrassenSpec
 from hybridjit.codegen.packing import StrassenPacking
 from hybridjit.codegen.spec import Program
@@ -75,7 +76,7 @@ def test_any_number_of_filters(target, filters, tail):
 @pytest.mark.parametrize("target", ["" if name == "native" else name for name in AVAILABLE])
 def test_many_channels_are_transformed_in_chunks(target):
     """Within the same error; filters that fill no whole block of half of them."""
-    net = layer_of((2, 8192, 7, 9), 96)
+    net = layer_of((2, 8192, 9, 11), 96)
     random = {name: RNG.standard_normal(a.shape).astype(a.dtype) for name, a in net.arrays.items()}
     with override(target=target):
         executable = compiled(net.outputs, random, net.params, options=ALWAYS)
@@ -234,7 +235,20 @@ def test_the_search_for_a_block_ends_at_the_least_padding_nearest_to_the_wish(mo
                 for tiles in range(max(1, wished // 2), min(pairs, wished * 5 // 4) + 1)
                 for mr in range(min(tiles, fewest), min(tiles, most) + 1)
             ]  # fmt: skip
-            assert _pairs_of_block(pairs, wished, most) == min(blocks)[2:]
+            assert pairs_of_block(pairs, wished, most) == min(blocks)[2:]
+
+
+def test_blocks_hide_the_loads_of_their_filters():
+    """At least 24 pairs; one block instead of two smaller ones, if its sums fit in the cache."""
+    blocks = {36: 18, 64: 32, 94: 47, 96: 24}
+    found = {}
+    for rows in blocks:
+        net = network(dense_across(256), (1, rows, 128))
+        with override(target="avx2"):  # a block of 47 pairs fits in 256 KB
+            (spec,) = specs(compiled(net.outputs, net.arrays, net.params, options=ALWAYS))
+        found[rows] = spec.tiles
+    assert found == blocks
+    assert [wished_pairs(32, fitting) for fitting in (12, 23, 24, 32)] == [12, 16, 32, 32]
 
 
 @pytest.mark.parametrize("target", ["native", "avx2", "sse2"])

@@ -10,7 +10,7 @@ from ...._core.types import product
 from ...packing import first_half
 from .choose_direct import flattened
 from .layer import Layer
-from .size_choices import chunks_of_half, fewest_register_rows
+from .size_choices import chunks_of_half, fewest_register_rows, wished_pairs
 from .spec import PRODUCTS, StrassenSpec
 from .tile import most_rows
 
@@ -34,8 +34,8 @@ def has_halves(inputs: int, outputs: int, target: Target) -> bool:
 
 
 def strassen_spec(layer: Layer, target: Target) -> StrassenSpec:
-    """Blocks of pairs whose sums fill three eighths of the second-level cache, at least two, so
-    that two threads transform different ones.
+    """Blocks of pairs whose sums fill three eighths of the second-level cache: see
+    :func:`.size_choices.wished_pairs`.
 
     14x14 with 512 to 512 channels is two blocks of 49 pairs: 0.377 ms, in register tiles of 7 rows,
     which leave none empty; 0.387 with 10 rows, 0.41 with the direct kernel. 128 rows, 3072 to 768
@@ -44,10 +44,11 @@ def strassen_spec(layer: Layer, target: Target) -> StrassenSpec:
     flat = flattened(layer)
     vectors = first_half(layer.oc, target.lanes) // target.lanes
     pairs = -(-product(layer.out) // 2)
-    wished = wished_pairs(pairs)
-    chunks, fitting = chunks_for(layer.ic, layer.oc, wished, target)
+    room, channels = room_of_products(target), layer.ic // 2
+    chunks = chunks_of_half(pairs, room, layer.oc, channels, target.lanes)
     # Chunks change the order of a sum, blocks do not; blocks are therefore chosen by the hint.
-    tiles, mr = pairs_of_block(hint_of(pairs), hint_of(wished), fitting, most_rows(target)[2])
+    wished = wished_pairs(hint_of(pairs), room * chunks // channels)
+    tiles, mr = pairs_of_block(hint_of(pairs), wished, most_rows(target)[2])
     return StrassenSpec(
         out=flat.out, ic=layer.ic, oc=layer.oc, tiles=tiles, mr=mr, nv=2 if vectors > 1 else 1,
         unroll=4, chunks=chunks, **flat.tensors,
@@ -70,35 +71,13 @@ def block_of_any(spec: StrassenSpec, target: Target) -> dict[str, int]:
     return {"mr": rows, "tiles": spec.tiles // rows * rows} if spec.tiles > 2 * rows else {}
 
 
-def wished_pairs(pairs: int) -> int:
-    """Pairs per block such that there are two blocks."""
-    return max(1, -(-pairs // 2))
-
-
 def room_of_products(target: Target) -> int:
     """Elements per product such that all seven fill three eighths of the second-level cache."""
     return 3 * target.l2_bytes // 8 // (4 * PRODUCTS)
 
 
-def chunks_for(ic: int, oc: int, wished: int, target: Target) -> tuple[int, int]:
-    """The number of chunks of the channels, and the pairs of a block whose sums then fit in the
-    cache.
-
-    The fewest chunks with which ``wished`` pairs fit, or :data:`ENOUGH_PAIRS`; one, if the
-    products of all filters, which stay there until the last chunk, do not fit as well.
-    """
-    room, channels = room_of_products(target), ic // 2
-    chunks = chunks_of_half(wished, room, oc, channels, target.lanes)
-    return chunks, room * chunks // channels
-
-
-def pairs_of_block(pairs: int, wished: int, fitting: int, most: int) -> tuple[int, int]:
-    """Pairs of a block near ``wished`` that fit, and rows of a register tile."""
-    return _pairs_of_block(pairs, max(1, min(wished, fitting)), most)
-
-
 @lru_cache(maxsize=4096)
-def _pairs_of_block(pairs: int, wished: int, most: int) -> tuple[int, int]:
+def pairs_of_block(pairs: int, wished: int, most: int) -> tuple[int, int]:
     """Pairs of a block near ``wished``, and rows of a register tile, with little padding.
 
     The search starts at ``wished`` and ends at the first block without avoidable padding: 14 to 19

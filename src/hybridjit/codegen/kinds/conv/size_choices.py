@@ -10,7 +10,7 @@ from ...llvm.scalar import Floats, Ints
 
 # Largest number of chunks, a power of two, into which the channels of a half may be divided.
 MOST_CHUNKS = 16
-# Pairs per block whose computation hides the time to load its filters.
+# Pairs per block whose computation hides the time to load its filters from memory.
 ENOUGH_PAIRS = 24
 # Tiles of 5 are used where they need at most this fraction of the products of tiles of 4.
 FIVE_GAINS = 5 / 6
@@ -36,9 +36,13 @@ TILE = (
 FIRST_TILE, TILE_FIELDS = len(WINDOWS), len(TILE)
 
 
-def chunks_of_half(wished: int, room: int, filters: int, channels: int, lanes: int) -> int:
-    """The number of chunks of the channels of a half, see ``chunks_for``."""
-    enough = min(wished, ENOUGH_PAIRS)
+def chunks_of_half(pairs: int, room: int, filters: int, channels: int, lanes: int) -> int:
+    """The number of chunks of the channels of a half.
+
+    The fewest with which the sums of :data:`ENOUGH_PAIRS`, or of all pairs, fit in ``room``; one,
+    if the products of all filters, which stay there until the last chunk, do not fit as well.
+    """
+    enough = min(pairs, ENOUGH_PAIRS)
     if enough * filters // 2 <= room:
         chunks = 1
         while chunks <= MOST_CHUNKS:
@@ -46,6 +50,20 @@ def chunks_of_half(wished: int, room: int, filters: int, channels: int, lanes: i
                 return chunks
             chunks = 2 * chunks
     return 1
+
+
+def wished_pairs(pairs: int, fitting: int) -> int:
+    """Pairs per block, of which ``fitting`` fit in the cache: two blocks, so that two threads
+    transform different ones, or more.
+
+    One block, which may exceed that by a third, if two would not hide the time to load their
+    filters: 64 rows with filters from memory, 384 to 1536 channels and back, take 0.89 of the time
+    of direct products in a block of 32 pairs, 1.02 in two of 16; 768 to 3072 0.87 and 1.18; 1024 to
+    4096 0.87 and 1.15 (Zen 4).
+    """
+    if pairs < 2 * ENOUGH_PAIRS and 3 * pairs <= 4 * fitting:
+        return pairs
+    return max(1, min(-(-pairs // 2), fitting))
 
 
 def fewest_register_rows(most: int) -> int:
@@ -98,14 +116,13 @@ def strassen_chunks(positions: int, ints: Ints, floats: Floats) -> int:
     if positions < 2:
         return 0
     pairs = -(-positions // 2)
-    wished = max(1, -(-pairs // 2))
-    chunks = chunks_of_half(wished, ints[1], ints[2], ints[3], ints[4])
+    chunks = chunks_of_half(pairs, ints[1], ints[2], ints[3], ints[4])
     if ints[0] == 1:
         return chunks
     direct = direct_cost(positions, ints, floats, 6)
     if strassen_of(pairs, pairs, floats) > direct:
         return 0
-    tiles = max(1, min(wished, ints[1] * chunks // ints[3]))
+    tiles = wished_pairs(pairs, ints[1] * chunks // ints[3])
     mr = min(tiles, fewest_register_rows(ints[5]))
     if strassen_of(pairs, filled_pairs(pairs, tiles, mr), floats) <= direct:
         return chunks
@@ -128,8 +145,7 @@ def strassen_pays(positions: int, whole: int, ints: Ints, floats: Floats) -> int
     if ints[0] == 1:
         return 1
     pairs = -(-positions // 2)
-    wished = max(1, -(-pairs // 2))
-    tiles = max(1, min(wished, ints[1] * chunks // ints[3]))
+    tiles = wished_pairs(pairs, ints[1] * chunks // ints[3])
     cost = strassen_of(pairs, fewest_filled(pairs, tiles, ints[5]), floats)
     return 1 if cost < ints[6] * positions else 0
 
@@ -258,7 +274,7 @@ def cheapest_tile(depth: int, height: int, width: int, ints: Ints, floats: Float
 
 # Functions that are compiled to machine code, callees first.
 SIZE_FUNCTIONS = (
-    chunks_of_half, fewest_register_rows, filled_pairs, fewest_filled, direct_cost, strassen_of,
-    strassen_chunks, strassen_pays, larger_half, even_tiles, tile_cost, gains_by_fives,
+    chunks_of_half, wished_pairs, fewest_register_rows, filled_pairs, fewest_filled, direct_cost,
+    strassen_of, strassen_chunks, strassen_pays, larger_half, even_tiles, tile_cost, gains_by_fives,
     cheapest_tile,
 )  # fmt: skip
