@@ -2,17 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as onp
 
+from ..._core.frames import FAILURES, shortened
 from ...errors import MXNetError
-from .frontend import NUMBERS, Group, axes_of, refuse_order, sizes_of
+from .frontend import NUMBERS, Frontend, Group, axes_of, refuse_order, sizes_of
+
+
+def _copy(front: Frontend) -> Callable[..., Any]:
+    """``copy`` as a closure: a call of ``public`` around a method costs 0.1 us of 1 more."""
+
+    def copy(a: Any, out: Any = None) -> Any:
+        """Copy of the array."""
+        try:
+            if out is None and isinstance(a, front.tensor) and not front.is_symbolic:
+                return a.copy()
+            return front.op("_np_copy", a, out=out)
+        except FAILURES as error:
+            raise shortened(error)
+
+    copy.__qualname__ = "copy"
+    return copy
 
 
 class Shapes(Group):
     """Functions that move elements."""
+
+    def __init__(self, front: Frontend) -> None:
+        super().__init__(front)
+        self.copy = _copy(front)
 
     def reshape(self, a: Any, newshape: Any, order: str = "C", out: Any = None) -> Any:
         """Array reshaped; one size may be -1."""
@@ -107,12 +128,6 @@ class Shapes(Group):
     def resize(self, a: Any, new_shape: Any) -> Any:
         """Elements, repeated or cut, in another shape."""
         return self._op("_npi_resize_fallback", a, new_shape=sizes_of(new_shape))
-
-    def copy(self, a: Any, out: Any = None) -> Any:
-        """Copy of the array."""
-        if out is None and not self._front.is_symbolic and isinstance(a, self._front.tensor):
-            return a.copy()
-        return self._op("_np_copy", a, out=out)
 
     def pad(self, x: Any, pad_width: Any = None, mode: str = "constant", **kwargs: Any) -> Any:
         """Array with padding."""
