@@ -295,8 +295,9 @@ class HybridBlock(Block):
         Raises ValueError for arguments without a tensor, or with both kinds.
         """
         cached = self._cached  # None unless the block runs as a graph
-        if cached is not None and cached.is_plain and not args and type(x) in DENSE_KINDS:
-            return cached.graph.call_one(x)
+        is_one = cached is not None and cached.is_plain and not args
+        if is_one and (type(x) is NDArray or type(x) in DENSE_KINDS):
+            return cached.graph.call_one(x)  # type: ignore[union-attr]
         arrays = (x, *args)
         if cached is not None and len(arrays) == cached.arity and on_one_context(arrays):
             results = cached.graph(arrays)

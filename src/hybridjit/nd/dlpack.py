@@ -63,7 +63,9 @@ def from_dlpack(dlpack: Any) -> NDArray:
             f"{taken.shape}: make a contiguous copy first"
         )
     dtype_of(taken.dtype)
-    return NDArray(np.asarray(_Writable(taken)), cpu(), Storage(exposed=True))
+    storage = Storage()
+    storage.exposed = True
+    return NDArray(np.asarray(_Writable(taken)), cpu(), storage)
 
 
 def to_dlpack_for_read(data: NDArray) -> object:

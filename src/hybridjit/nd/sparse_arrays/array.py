@@ -41,10 +41,7 @@ Self = TypeVar("Self", bound="BaseSparseNDArray")
 class SparseStorage(Storage):
     """Storage of sparse arrays on the same memory, including the stored data."""
 
-    __slots__ = ("stored",)
-
     def __init__(self, held: Stored) -> None:
-        super().__init__()
         self.stored = held
 
 
