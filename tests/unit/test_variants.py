@@ -235,6 +235,19 @@ def test_many_sizes_need_few_compilations(name, most):
     assert compiled_of(net) <= most
 
 
+def test_nine_classes_of_axes_of_one_and_more_elements_keep_their_variants():
+    """As do sizes of batch, prompt and cache of a decoder, which have 12."""
+    net = nn.HybridLambda(lambda F, x, y: F.broadcast_add(F.exp(x), F.exp(y)))
+    net.hybridize()
+    counts = []
+    for n in (4, 6, 9):
+        rows, columns = ([(k, k), (1, k), (k, 1)] for k in (n, 2 * n + 1))
+        for (a, b), (c, d) in itertools.product(rows, columns):
+            net(nd.ones((a, c)), nd.ones((b, d)))
+        counts.append(compiled_of(net))
+    assert counts[1] == counts[2]
+
+
 def test_pictures_larger_than_the_cache_share_the_variant_of_smaller_ones(monkeypatch):
     monkeypatch.setattr(split_batch, "_CACHE_BYTES", 1 << 13)
     net = convolutions()

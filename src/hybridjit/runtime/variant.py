@@ -50,7 +50,7 @@ else:
 
 # Most variants per graph. If they have served fewer than twice as many signatures, the code depends
 # too much on the sizes, and each signature is compiled separately.
-MAX_VARIANTS = 8
+MAX_VARIANTS = 16
 # A size remains constant after this number of variants pinned it; and the smallest size that is
 # counted: a small size may be pinned by chance, because it equals another number.
 _MOST_PINS, _COUNTED_FROM = 2, 16
