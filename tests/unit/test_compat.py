@@ -121,6 +121,18 @@ def test_mxnet_is_hybridjits_own_modules(tmp_path):
     assert done.stdout == "fine\n", done.stderr
 
 
+def test_importing_mxnet_enters_its_modules(tmp_path):
+    """Packages for several frameworks look for these in ``sys.modules``."""
+    text = """
+        import mxnet, sys
+        assert sys.modules["mxnet.ndarray"] is mxnet.nd
+        assert sys.modules["mxnet.symbol"] is mxnet.sym
+        print({"mxnet.gluon", "mxnet.autograd", "mxnet.context"} <= {*sys.modules})
+    """
+    done = run("-m", "hybridjit.run", program(tmp_path, text))
+    assert done.stdout == "True\n", done.stderr
+
+
 def test_a_program_runs_unchanged(tmp_path):
     (tmp_path / "neighbour.py").write_text("")
     done = run("-m", "hybridjit.run", program(tmp_path, PROGRAM), "a", "-b")

@@ -132,6 +132,35 @@ class TestOptimizer:
         with pytest.warns(UserWarning, match="overriding existing optimizer"):
             mx.optimizer.register(Mine)
 
+    @pytest.mark.parametrize("name", sorted({*NAMES} - {"adadelta", "test"}))  # read no rate
+    def test_a_subclass_overrides_the_rates_that_mxnet_reads(self, name):
+        """MXNet's SGD and LARS read the rates of a list, other optimizers one rate at a time."""
+        kind = mx.optimizer.Optimizer.opt_registry[name]
+        def weight_after(**replaced):
+            mx.random.seed(0)  # of SGLD
+            optimizer = type("Own", (kind,), replaced)()
+            weight = nd.array([[1.0, 2.0]])
+            mx.optimizer.get_updater(optimizer)(0, weight / 4, weight)
+            return weight.asnumpy().tolist()
+
+        def rates(self, indices):
+            return [0.25 for _ in indices]
+
+        by_list = name in ("sgd", "ccsgd", "lars")
+        plain, one = weight_after(), weight_after(_get_lr=lambda self, index: 0.25)
+        of_list = weight_after(_get_lrs=rates, _get_lr=lambda self, index: 0.125)
+        assert (one == plain) == by_list
+        assert (of_list == weight_after(_get_lr=lambda self, index: 0.125)) != by_list
+
+    def test_a_rate_for_each_weight(self):
+        class Own(mx.optimizer.SGD):
+            def _get_lrs(self, indices):
+                return []
+
+        weight = nd.ones((2,))
+        with pytest.raises(ValueError, match="Own has 0 learning rates and 1 weight decays for 1 weights"):
+            mx.optimizer.get_updater(Own())(0, weight, weight)
+
     def test_rates_of_parameters(self):
         optimizer = mx.optimizer.SGD(
             learning_rate=0.1, wd=0.01, param_idx2name={0: "a_weight", 1: "a_bias", 2: "b_gamma"}

@@ -30,6 +30,10 @@ _MXNET = "mxnet"
 _HOROVOD = "horovod"
 _OURS = __name__.partition(".")[0]
 
+# Packages that support several frameworks, such as einops, look for these in sys.modules. Parts
+# that hybridjit loads lazily are not among them.
+_ENTERED = ("autograd", "base", "context", "gluon", "initializer", "ndarray", "random", "symbol")
+
 
 class _Facade(ModuleType):
     """The module ``mxnet``: all names are hybridjit's, including later additions."""
@@ -58,7 +62,9 @@ class _FacadeLoader(Loader):
         return _Facade(importlib.import_module(_OURS))
 
     def exec_module(self, module: ModuleType) -> None:
-        """No effect: the module has no code."""
+        """Enter loaded modules into ``sys.modules``, as ``import mxnet`` of MXNet does."""
+        for name in _ENTERED:
+            sys.modules.setdefault(f"{_MXNET}.{name}", getattr(module, name))
 
 
 class _EmptyLoader(Loader):

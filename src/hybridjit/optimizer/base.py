@@ -352,6 +352,10 @@ create: Callable[..., Optimizer] = Optimizer.create_optimizer
 class PerWeight(Optimizer):
     """An optimizer whose rule updates one weight at a time: it overrides ``step``."""
 
+    # Whether MXNet's optimizer calls _get_lrs and _get_wds for rates, or _get_lr and _get_wd: a
+    # subclass of a program overrides those that are called.
+    has_rates_of_lists: ClassVar[bool] = False
+
     @public
     def update(self, index: Indices, weight: Weights, grad: Weights, state: State) -> None:
         """Count the update, then update the weight and its state, or those of a list."""
@@ -362,9 +366,20 @@ class PerWeight(Optimizer):
         indices = [index] if one else list(index)
         lists = ([weight], [grad], [state]) if one else (weight, grad, state)
         self._update_count(indices)
-        rates = zip(self._get_lrs(indices), self._get_wds(indices))
-        for i, w, g, s, (lr, wd) in zip(indices, *lists, rates):
+        for i, w, g, s, (lr, wd) in zip(indices, *lists, self._rates(indices)):
             self.step(i, w, g, s, lr, wd)
+
+    def _rates(self, indices: list[Index]) -> list[tuple[float, float]]:
+        """Learning rate and weight decay of each index."""
+        if not self.has_rates_of_lists:
+            return [(self._get_lr(i), self._get_wd(i)) for i in indices]
+        lrs, wds = self._get_lrs(indices), self._get_wds(indices)
+        if not len(lrs) == len(wds) == len(indices):
+            raise ValueError(
+                f"{type(self).__name__} has {len(lrs)} learning rates and {len(wds)} weight decays "
+                f"for {len(indices)} weights: _get_lrs and _get_wds return one for each index"
+            )
+        return list(zip(lrs, wds))
 
     def step(
         self, index: Index, weight: NDArray, grad: NDArray, state: State, lr: float, wd: float

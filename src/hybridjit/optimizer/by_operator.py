@@ -19,7 +19,10 @@ _Class = TypeVar("_Class", bound="type[ByOperator]")
 
 _IN_ONE_CALL: set[type] = set()
 # Methods that a program may override.
-_REPLACED = ("update", "update_multi_precision", "step", "operator", "told", "rate")
+_REPLACED = (
+    *("update", "update_multi_precision", "step", "operator", "told", "rate"),
+    *("_get_lr", "_get_lrs", "_get_wd", "_get_wds"),
+)
 
 
 def in_one_call(klass: _Class) -> _Class:

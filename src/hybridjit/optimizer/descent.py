@@ -62,6 +62,8 @@ class SGD(WithMomentum, WithCopy, ByOperator):
     array([0.8], dtype=float32)
     """
 
+    has_rates_of_lists = True
+
     def __init__(
         self, momentum: float = 0.0, lazy_update: bool = True, **kwargs: Unpack[RatedArgs]
     ) -> None:

@@ -142,6 +142,8 @@ class LARS(WithMomentum, WithCopy):
     array([0.9999], dtype=float32)
     """
 
+    has_rates_of_lists = True
+
     def __init__(
         self,
         momentum: float = 0.0,
