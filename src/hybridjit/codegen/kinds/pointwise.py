@@ -28,6 +28,7 @@ from ..llvm.elements import ELEMENTS, MOVED_AS
 from ..llvm.indices import Index
 from ..llvm.types import Value
 from ..spec import Instr, Ints, KernelSpec, Program, Sizes
+from .interleaved import InterleavedSpec, emit_interleaved, interleaved_spec, is_interleaved
 from .parts.arguments import Arguments
 from .parts.cost import is_plain
 from .parts.factors import without_factors
@@ -99,6 +100,10 @@ def _pointwise_call(
         turned, numbers = turned_spec(program, sizes, columns, axis)
         arrays = (*map(Address, reads), *map(Address, writes))
         return Call(turned, (*arrays, *numbers), product(shape))
+    if is_interleaved(program, sizes, columns, setting.target.lanes, is_in_place):
+        interleaved, numbers = interleaved_spec(program, sizes, columns)
+        arrays = (*map(Address, reads), *map(Address, writes))
+        return Call(interleaved, (*arrays, *numbers), product(shape))
     if len(sizes) > 1 and sizes[-1] > 2 * _BLOCK:
         sizes, columns = _split_inner(sizes, columns)
     factors: list[int] = []
@@ -277,6 +282,7 @@ def _types(spec: PointwiseSpec) -> tuple[tuple[str, ...], tuple[str, ...]]:
 _EMITTERS: dict[type[KernelSpec], Emitter] = {
     PointwiseSpec: emit_pointwise,
     TurnedSpec: emit_turned,
+    InterleavedSpec: emit_interleaved,
 }
 register("pointwise", choose_pointwise, _EMITTERS)
 register("copy", choose_copy, _EMITTERS)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..._core.types import FLOAT32
+from ..._core.types import FLOAT32, Shape
 from ...ir.building import ValueBuilder, building
 from ...ir.graph import Graph, Use, Value
 from ...ir.rewrite import Match, Replacement, replace_values, rewrite, rule, uniquely_named
@@ -58,6 +58,8 @@ from .zero_points import MOVES, centred_sums, moved_up
 
 _MUL_SCALAR = lookup("_mul_scalar")
 _ADD, _MULTIPLY = lookup("broadcast_add"), lookup("broadcast_mul")
+# Numbers of planes that a kernel interleaves as it quantizes them.
+_PLANES = (2, 3, 4)
 
 
 def lower_integers(graph: Graph, fired: list[str] | None = None) -> Graph:
@@ -68,7 +70,7 @@ def lower_integers(graph: Graph, fired: list[str] | None = None) -> Graph:
     if after is not graph:  # several products may apply the same movement to the same bytes
         after = uniquely_named(share_equal(after))
     after = _one_reader_each(with_tables(after, fired))
-    after = rewrite(after, (implied_limits,), fired)
+    after = rewrite(after, (implied_limits, quantized_as_pixels), fired)
     levels = rewrite(after, (unit_levels,), fired)
     return after if levels is after else uniquely_named(levels)
 
@@ -88,6 +90,25 @@ def quantized_before_moves(value: Value, match: Match) -> Replacement:
         assert move.op is not None
         result = g.op(move.op, result, at="moved", **move.attrs)
     return result
+
+
+@rule("transpose(quantize(input))  =>  quantize(transpose(input)), for few planes", TRANSPOSE)
+def quantized_as_pixels(value: Value, match: Match) -> Replacement:
+    """One kernel quantizes the planes of a picture and interleaves them."""
+    source, axes = value.inputs[0].value, value.attrs["axes"]
+    if source.op is not TO_BYTES or source.inputs[0].value.op is not None:
+        return None
+    if not match.is_sole_use(0) or not _makes_pixels(value.shape, axes):
+        return None
+    g = building(value)
+    moved = g.op(TRANSPOSE, source.inputs[0], at="pixels", axes=axes)
+    return g.op(TO_BYTES, moved, **source.attrs)
+
+
+def _makes_pixels(shape: Shape, axes: Shape) -> bool:
+    """Whether a movement of the second axis to the end makes pixels of a few planes."""
+    is_last = axes == (0, *range(2, len(axes)), 1)
+    return len(axes) > 2 and is_last and shape[-1] in _PLANES
 
 
 def _is_product(value: Value) -> bool:
