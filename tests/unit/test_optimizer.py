@@ -158,7 +158,8 @@ class TestOptimizer:
                 return []
 
         weight = nd.ones((2,))
-        with pytest.raises(ValueError, match="Own has 0 learning rates and 1 weight decays for 1 weights"):
+        said = "Own has 0 learning rates and 1 weight decays for 1 weights"
+        with pytest.raises(ValueError, match=said):
             mx.optimizer.get_updater(Own())(0, weight, weight)
 
     def test_rates_of_parameters(self):
