@@ -136,6 +136,7 @@ class TestOptimizer:
     def test_a_subclass_overrides_the_rates_that_mxnet_reads(self, name):
         """MXNet's SGD and LARS read the rates of a list, other optimizers one rate at a time."""
         kind = mx.optimizer.Optimizer.opt_registry[name]
+
         def weight_after(**replaced):
             mx.random.seed(0)  # of SGLD
             optimizer = type("Own", (kind,), replaced)()
