@@ -181,3 +181,24 @@ def test_eager_calls_load_no_pass(fresh):
         assert not {"hybridjit.compiler", "hybridjit.passes.plan.fuse"} & sys.modules.keys()
     """
     fresh.run(program)
+
+
+def test_reading_onnx_files_loads_no_writer_and_no_pass(fresh):
+    """The exporter is loaded when a program asks for it."""
+    program = """
+        hybridjit.onnx.load("examples/digits/digits.onnx")
+        late = ("onnx.export", "onnx.writers", "verification", "compiler", "io", "gluon.bound")
+        assert not {"hybridjit." + name for name in late} & {*sys.modules}
+        assert "export_model" in dir(hybridjit.onnx)
+        assert hybridjit.onnx.export.export_model is hybridjit.contrib.onnx.export_model
+    """
+    fresh.run(program)
+
+
+def test_hybridizing_loads_no_iterators(fresh):
+    program = """
+        net = hybridjit.gluon.nn.Dense(3)
+        net.hybridize()
+        assert "hybridjit.io" not in sys.modules
+    """
+    fresh.run(program)

@@ -89,3 +89,25 @@ def test_a_layer_that_shares_with_none_keeps_its_constants(monkeypatch, nothing_
     x = nd.ones((1, 256, 14, 14))
     _, specs = made(monkeypatch, net, x, "always")
     assert len(set(specs)) == 2 and all("ic=256 " in spec for spec in specs), specs
+
+
+class Residuals(nn.HybridBlock):
+    """Two layers of equal sizes that are added to their input, from either side."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = (nn.Conv2D(64, 3, padding=1) for _ in range(2))
+
+    def hybrid_forward(self, F, x):
+        x = F.relu(x + self.first(x))
+        return F.relu(self.second(x) + x)
+
+
+def test_layers_with_a_sum_in_another_order_share_a_kernel(monkeypatch, nothing_stored):
+    net = Residuals()
+    net.initialize(mx.init.Normal(0.05))
+    x = nd.array(np.random.default_rng(1).standard_normal((1, 64, 14, 14)))
+    y, specs = made(monkeypatch, net, x, False)
+    assert len(specs) == 2 and len(set(specs)) == 1, specs
+    net.hybridize(active=False)
+    np.testing.assert_allclose(y, net(x).asnumpy(), atol=1e-5 * np.abs(y).max())

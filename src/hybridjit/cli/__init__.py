@@ -7,6 +7,8 @@ compiler.
 from __future__ import annotations
 
 import argparse
+import atexit
+import gc
 import os
 import sys
 import traceback
@@ -42,6 +44,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Raises SystemExit as argparse does, for ``--help`` and for unknown arguments.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
+    if arguments is None:
+        # The process ends with the command. Python would search for cycles several times first.
+        atexit.register(gc.freeze)
     try:
         with explained_shortage():
             parser = _parser(words[0] if words else "")

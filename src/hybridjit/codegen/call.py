@@ -19,6 +19,7 @@ from .._core.types import BFLOAT16
 from ..ir.graph import SampleRows, Use, Value
 from ..ir.plan import Step, View
 from ..ir.plan_image import Packed
+from ..ops.elementwise.binary import ADD, MULTIPLY
 from .choices import Choices
 from .spec import Given, Instr, Ints, KernelSpec, Program, Size, Sizes
 
@@ -152,6 +153,8 @@ class Call:
     repeat: Repeat | None = None
 
 
+# Operators whose operands can be exchanged without another result.
+_SYMMETRIC = {form.name for two in (ADD, MULTIPLY) for form in (two.strict, two.broadcasting)}
 Spec = TypeVar("Spec", bound=KernelSpec)
 # Selects one of the candidates for a layer on a CPU; the cost model prefers the first.
 Decide: TypeAlias = Callable[[Sequence[Any], Target], Any]
@@ -206,6 +209,8 @@ def build_program(step: Step, anchored: bool) -> tuple[Program, tuple[Use, ...]]
     for value in members:
         args = tuple(number[u.value] if u.value in number else at[u] for u in value.inputs)
         assert value.op is not None
+        if value.op.name in _SYMMETRIC:  # so that layers with the operands in another order share
+            args = tuple(sorted(args))
         attrs = _attrs_off_default(value)
         instrs.append(Instr(value.op.name, args, attrs, dtype_name(value.type.dtype)))
         number[value] = base + len(operands) + len(instrs) - 1

@@ -10,19 +10,19 @@ import os
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from inspect import Parameter as Argument
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from .._core.config import config
 from .._core.frames import public
+from .._core.lazy import Late
 from .._core.types import Shape
 from ..errors import MXNetError
 from ..formats.ranges import checked_ranges
 from ..formats.ranges import read_ranges as read_ranges
 from ..formats.ranges import write_ranges as write_ranges
 from ..graph_exec.cached_graph import CachedGraph
-from ..io import DataBatch
 from ..ir import calibrated
 from ..ir.calibrated import Ranges as Ranges
 from ..ir.calibrated import float_products, layers_of
@@ -33,6 +33,11 @@ from .parameter import Parameter
 from .statistics import STATISTICS, Ends
 from .structure import flatten
 from .trace import Trace
+
+if TYPE_CHECKING:
+    from ..io import batches as io_batches
+else:
+    io_batches = Late("..io.batches", __package__)  # with the first batch
 
 # Batches of calibration, the path of a table, or a table.
 Calibration = Iterable[object] | str | os.PathLike[str] | Mapping[str, tuple[float, float]]
@@ -189,7 +194,7 @@ def is_array(batches: object) -> bool:
 
 def _inputs_of(batch: object, block: Network) -> list[Any]:
     """Inputs of the block in a batch: arrays, or lists of arrays; others are labels."""
-    if isinstance(batch, DataBatch):
+    if isinstance(batch, io_batches.DataBatch):
         return list(batch.data or [])
     given = list(batch) if isinstance(batch, (list, tuple)) else [batch]
     taken = given[: inputs_taken(block)]

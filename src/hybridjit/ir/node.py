@@ -162,15 +162,17 @@ def topological(outputs: Iterable[Output]) -> list[Node]:
     order: list[Node] = []
     done: set[Node] = set()
     for output in outputs:
-        stack: list[tuple[Node, int]] = [(output.node, 0)]
+        if output.node in done:
+            continue
+        stack = [(output.node, iter(output.node.inputs))]
         while stack:
-            node, position = stack.pop()
-            if node in done:
-                continue
-            if position < len(node.inputs):
-                stack.append((node, position + 1))
-                stack.append((node.inputs[position].node, 0))
+            node, rest = stack[-1]
+            for source, _ in rest:
+                if source not in done:
+                    stack.append((source, iter(source.inputs)))
+                    break
             else:
+                stack.pop()
                 done.add(node)
                 order.append(node)
     return order

@@ -10,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import sym
 from .._core.async_safety import holding, uncollected
@@ -19,7 +19,6 @@ from .._core.recording import FLAGS
 from .._core.types import DType, PartialShape, Shape, TensorType, is_known_shape
 from ..context import Context
 from ..errors import MXNetError, ShapeError
-from ..gluon.bound import BoundCall
 from ..gluon.hybrid_block import flags_of
 from ..gluon.interface import of_types
 from ..gluon.parameter import Parameter, ParameterDict
@@ -27,14 +26,17 @@ from ..gluon.parameter.single import Fresh
 from ..gluon.structure import Nested
 from ..gluon.symbol_block import SymbolBlock
 from ..gluon.trace import Trace
-from ..io.batches import DataDesc
 from ..nd import NDArray
 from ..runtime.variant import BUGS, MAX_VARIANTS, NotServedError, warn_of_bug
 from ..sym import Symbol
-from ..verification import Verdict
 from .files import ModelFile
 from .graph import fits
 from .open_sizes import Imported
+
+if TYPE_CHECKING:
+    from ..gluon.bound import BoundCall
+    from ..io.batches import DataDesc
+    from ..verification import Verdict
 
 KEPT = 16
 """Number of graphs that a block keeps; the least recently used one is dropped."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Collection, Mapping
+from functools import cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -283,6 +284,7 @@ def declare(text: str) -> tuple[Attr, ...]:
     return tuple(_declare_one(item) for item in text.split())
 
 
+@cache  # operators share half of their attributes
 def _declare_one(item: str) -> Attr:
     name, _, rest = item.partition(":")
     bounds = None

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
-from pathlib import PurePosixPath
 
 import numpy as np
 
@@ -200,11 +199,11 @@ def _number(entries: dict[str, str], key: str, what: str) -> int | None:
 
 def _inside(folder: str, location: str, what: str) -> str:
     """Path of the file. Raises ModelFormatError if it is outside of the folder, also by links."""
-    path = PurePosixPath(location)
+    parts = location.split("/")
     root = os.path.realpath(folder)
     whole = os.path.realpath(os.path.join(root, location)) if "\0" not in location else ""
     is_inside = os.path.commonpath([root, whole]) == root if whole else False
-    if not location or path.is_absolute() or ".." in path.parts or not is_inside:
+    if not location or location.startswith("/") or ".." in parts or not is_inside:
         raise ModelFormatError(
             f"{what} is stored in {location!r}, which is outside the model's folder"
         )
