@@ -668,3 +668,15 @@ def test_numbers_without_axes_stay_so(tmp_path):
     for y in (*found, net(nd.array(x))):
         assert y.shape == ()
         np.testing.assert_allclose(y.asnumpy(), x.mean() * 2, rtol=1e-5)
+
+
+def test_a_tensor_in_one_field_of_floats_is_not_copied():
+    """MXNet's exporter writes weights that way; in several fields they are joined."""
+    numbers = np.arange(6, dtype=np.float32)
+    chunks = [memoryview(numbers[:2].tobytes()), memoryview(numbers[2:].tobytes())]
+    whole = memoryview(numbers.tobytes())
+    for fields, is_view in (([whole], True), (chunks, False)):
+        tensor = messages.Tensor(name="w", dims=(2, 3), data_type=1, float_data=fields)
+        array = read_array(tensor)
+        np.testing.assert_array_equal(array, numbers.reshape(2, 3))
+        assert np.shares_memory(array, np.frombuffer(whole, np.uint8)) is is_view

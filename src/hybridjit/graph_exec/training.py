@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from operator import attrgetter
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -35,7 +36,9 @@ from ..runtime.cache import Limit
 from ..runtime.compile_stats import count
 from ..runtime.executable import Executable
 from ..runtime.variant import Variants
-from ..trained import Trained, TrainedVariant
+
+if TYPE_CHECKING:
+    from ..trained import Trained, TrainedVariant
 
 Heads = NDArray | Sequence[NDArray] | Mapping[str, NDArray] | None
 

@@ -288,13 +288,13 @@ class _Reader:
         if depth > 5 * _MAX_DEPTH:
             raise ModelFormatError(f"graphs are nested more than {_MAX_DEPTH} deep")
         known = slots(message)
-        values: dict[str, list[object]] = {}
+        values: dict[int, list[object]] = {}
         for field in wire.read_fields(data):
             slot = known.get(field.number)
             if slot is not None:
-                values.setdefault(slot.name, []).extend(self._values(slot, field, depth))
-        names = {slot.name: slot.is_repeated for slot in known.values()}
-        return message(**{n: v if names[n] else v[-1] for n, v in values.items() if v})
+                values.setdefault(field.number, []).extend(self._values(slot, field, depth))
+        found = ((known[number], some) for number, some in values.items() if some)
+        return message(**{s.name: some if s.is_repeated else some[-1] for s, some in found})
 
     def _values(self, slot: Slot, field: Field, depth: int) -> Iterator[object]:
         for value in _read_values(slot, field):

@@ -132,9 +132,9 @@ def _typed(tensor: Tensor, dtype: np.dtype) -> np.ndarray:
     if tensor.data_type in NARROW:
         return _numbers(tensor.int32_data).astype(np.uint8)
     if dtype == np.float32 and tensor.data_type != BFLOAT16:
-        return _bits(b"".join(tensor.float_data), tensor.data_type)
+        return _bits(_joined(tensor.float_data), tensor.data_type)
     if dtype == np.float64:
-        return _bits(b"".join(tensor.double_data), tensor.data_type)
+        return _bits(_joined(tensor.double_data), tensor.data_type)
     if dtype == np.int64:
         return _numbers(tensor.int64_data).view(np.int64)
     if dtype in (np.dtype("u4"), np.dtype("u8")):
@@ -145,9 +145,14 @@ def _typed(tensor: Tensor, dtype: np.dtype) -> np.ndarray:
     return bits.astype("<u2").view(dtype) if tensor.data_type == FLOAT16 else bits.astype(dtype)
 
 
+def _joined(chunks: Sequence[memoryview]) -> bytes | memoryview:
+    """The bytes of consecutive chunks; the only one is not copied."""
+    return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+
 def _numbers(chunks: Sequence[memoryview]) -> np.ndarray:
     """Decode consecutive varints, from 0 to 2**64 - 1, several at a time."""
-    data = np.frombuffer(b"".join(chunks), np.uint8)
+    data = np.frombuffer(_joined(chunks), np.uint8)
     ends = np.flatnonzero(data < 128)
     if len(data) and (not len(ends) or ends[-1] != len(data) - 1):
         raise ModelFormatError("the last varint of a tensor is incomplete")

@@ -69,6 +69,8 @@ def _length(data: memoryview, position: int, kind: int, start: int) -> tuple[int
 
 def read_varint(data: memoryview, position: int) -> tuple[int, int]:
     """Integer below 2**64 and the offset after it. Raises ModelFormatError if it is incomplete."""
+    if position < len(data) and data[position] < 128:
+        return data[position], position + 1
     value = 0
     for shift, byte in enumerate(data[position : position + _MAX_VARINT]):
         value |= (byte & 127) << 7 * shift
