@@ -432,6 +432,66 @@ def test_a_parameter_that_copies_another_and_changes_its_data():
     assert net(x).asscalar() == 12
 
 
+def test_programs_put_computed_weights_in_place_of_an_array():
+    """As MXFusion and Xfer do, whose weights are samples: they read private tables."""
+    net = gluon.nn.Dense(1, in_units=2, use_bias=False)
+    assert net.weight._ctx_map is net.weight._ctx_list is None
+    net.initialize(mx.init.One(), ctx=[mx.cpu(2), mx.cpu(0)])
+    assert net.weight._ctx_map == [[], [1, None, 0]]
+    assert net.weight._ctx_list == [mx.cpu(2), mx.cpu(0)]
+    x = mx.nd.array([[1.0, 10.0]])
+    for step in range(6):
+        mean = mx.nd.array([[2.0, step]])
+        mean.attach_grad()
+        with mx.autograd.record():
+            net.weight._data[net.weight._ctx_map[1][0]] = mean * 2
+            loss = net(x)
+        loss.backward()
+        assert loss.asscalar() == net(x).asscalar() == 4 + 20 * step
+        assert mean.grad.asnumpy().tolist() == [[2.0, 20.0]]
+        if step == 2:
+            net.hybridize()
+
+
+def test_an_array_that_replaces_a_parameters_may_have_another_shape():
+    class Shifted(gluon.HybridBlock):
+        def __init__(self):
+            super().__init__()
+            self.shift = self.params.get("shift", shape=(1,), init="zeros")
+
+        def hybrid_forward(self, F, x, shift):
+            return F.broadcast_add(x, shift)
+
+    net, x = Shifted(), mx.nd.ones((2, 3))
+    net.initialize()
+    net.hybridize()
+    assert net(x).asnumpy().tolist() == [[1, 1, 1], [1, 1, 1]]
+    net.shift._data[0] = mx.nd.array([[1], [2]])
+    assert net(x).asnumpy().tolist() == [[2, 2, 2], [3, 3, 3]]
+    rows = mx.nd.array([[1, 2, 3], [4, 5, 6]])
+    for row in rows:  # parts of one array
+        net.shift._data[0] = row
+        assert net(x).asnumpy().tolist() == 2 * [(row + 1).asnumpy().tolist()]
+
+
+def test_a_trainer_updates_an_array_that_replaces_a_parameters():
+    net = gluon.nn.Dense(1, in_units=2, use_bias=False)
+    net.initialize(mx.init.One())
+    trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.5})
+    x, first = mx.nd.array([[1.0, 3.0]]), net.weight.data()
+    for replace in (False, True):
+        if replace:
+            net.weight._data[0] = mx.nd.zeros((1, 2))
+            net.weight._data[0].attach_grad()
+            net.weight._grad[0] = net.weight._data[0].grad
+        with mx.autograd.record():
+            loss = net(x)
+        loss.backward()
+        trainer.step(1)
+    assert first.asnumpy().tolist() == [[0.5, -0.5]]
+    assert net.weight.data().asnumpy().tolist() == [[-0.5, -1.5]]
+
+
 def test_a_checkpoint_taken_apart_by_the_program():
     param = Parameter("w", shape=(2, 0), allow_deferred_init=True)
     param._load_init(mx.nd.ones((2, 3)), mx.cpu())

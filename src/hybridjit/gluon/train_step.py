@@ -25,7 +25,7 @@ from ..graph_exec.training import leading_variables, stages_of
 from ..nd import NDArray
 from ..nd.buffers import Places
 from ..nd.fixed_gamma import put_ones
-from ..nd.storage import Storage, together_written
+from ..nd.storage import WRITES, Storage, together_written
 from ..nd.tape import Leaf
 from ..runtime.arena import address_of
 from ..runtime.cache import Limit
@@ -312,7 +312,7 @@ class _Ready:
         self._held = [self._params[name] for name in self._params]
         self._given = [*graph.params.values()]
         self._is_plain = all(param._is_plain for param in self._given)
-        self._arrays = [*map(_DATA, self._given)]
+        self._arrays, self._replaced = [*map(_DATA, self._given)], WRITES.replaced
         self._entries = [*map(_ENTRY, self._held)]
         self._leaves = {name: leaf for name, x in self._params.items() if (leaf := x._leaf)}
         self._places = Places([*self._held, *(leaf.grad for leaf in self._leaves.values())])
@@ -376,7 +376,8 @@ class _Ready:
     def fits(self) -> bool:
         """Whether parameters and gradients still use the connected memory."""
         if self._is_plain:
-            same = all(map(is_, map(_DATA, self._given), self._arrays))
+            same = self._replaced == WRITES.replaced
+            same = same and all(map(is_, map(_DATA, self._given), self._arrays))
         else:
             same = all(p.data(x._ctx) is x for p, x in zip(self._given, self._held))
         same = same and all(map(is_, map(_ENTRY, self._held), self._entries))

@@ -11,6 +11,7 @@ from operator import attrgetter, is_
 from typing import NamedTuple
 
 from ..nd import NDArray
+from ..nd.storage import WRITES
 from ..nd.tape import Leaf
 from .parameter import Parameter, ParameterDict
 
@@ -37,9 +38,12 @@ class UpdateLists(NamedTuple):
     read: list[object]
     weights: list[NDArray]
     entries: list[object]
+    replaced: int
 
     def hold(self) -> bool:
         """Whether all parameters still have the same arrays."""
+        if self.replaced != WRITES.replaced:
+            return False
         found = chain(map(_DATA, self.params), map(_GRAD, self.params))
         return all(map(is_, found, self.read)) and all(
             map(is_, map(_ENTRY, self.weights), self.entries)
@@ -50,6 +54,7 @@ def update_lists(params: list[Parameter]) -> UpdateLists | None:
     """The lists for these parameters; None if some are deferred, or of a user's class."""
     if any(not p._is_plain or p._data is None or p.stype != "default" for p in params):
         return None
+    replaced = WRITES.replaced
     trained = [(i, param) for i, param in enumerate(params) if param.grad_req != "null"]
     if not trained:
         return None
@@ -62,7 +67,7 @@ def update_lists(params: list[Parameter]) -> UpdateLists | None:
         return None
     by_context = [(numbers, list(g), list(w)) for g, w in zip(grads, weights)]
     read = [*map(_DATA, params), *map(_GRAD, params)]
-    return UpdateLists(by_context, leaves, params, read, every, [*map(_ENTRY, every)])
+    return UpdateLists(by_context, leaves, params, read, every, [*map(_ENTRY, every)], replaced)
 
 
 def listed(params: object) -> list[Parameter]:

@@ -52,11 +52,21 @@ _MOST_TYPES = 64  # signatures of interpreted calls with cached types
 
 
 class _Live(NamedTuple):
-    """Arrays of all parameters on one context, and the lists that contain them."""
+    """Arrays of all parameters on one context, and the lists that contain them.
+
+    ``replaced`` is the value of ``WRITES.replaced`` for which the lists contain these arrays.
+    """
 
     ctx: Context
     lists: list[object]
     named: dict[str, NDArray]
+    replaced: int
+
+    def holds(self, ctx: Context, lists: list[object]) -> bool:
+        """Whether these are the arrays in ``lists`` on this context."""
+        if ctx is not self.ctx or self.replaced != WRITES.replaced:
+            return False
+        return all(map(is_, lists, self.lists))
 
 
 class GraphParameter(Protocol):
@@ -167,6 +177,7 @@ class CachedGraph:
         # Storages, not their ids: a new object may get the id of a freed one, with the same
         # version.
         self._versions: list[tuple[Storage, int]] = []
+        self._bound: list[NDArray] = []  # parts of one array have one storage
         self._param_types: list[TensorType] = []
         self._packed = PackedStore()
         self._types: dict[tuple[object, ...], NodeTypes] = {}
@@ -336,12 +347,13 @@ class CachedGraph:
             array._storage.watched = True
         versions = [(a._storage, a._storage.version) for a in params.values()]
         is_exposed = any(storage.exposed for storage, _ in versions)
-        if is_exposed or versions != self._versions:
+        is_bound = versions == self._versions and all(map(is_, params.values(), self._bound))
+        if is_exposed or not is_bound:
             self._latest = None
             self._packed = PackedStore()
             self.cache.unbind()
             self._notice_casts(params)
-            self._versions = versions
+            self._versions, self._bound = versions, [*params.values()]
         return NEVER if is_exposed else count
 
     def _notice_casts(self, params: Mapping[str, NDArray]) -> None:
@@ -369,12 +381,12 @@ class CachedGraph:
     def _parameter_arrays(self, arrays: Sequence[NDArray]) -> dict[str, NDArray]:
         """The array of every parameter, after deferred initialisation."""
         ctx: Context = arrays[0].context
-        live, lists = self._live, [*map(_DATA, self.params.values())]
-        if live is not None and live.ctx is ctx and all(map(is_, lists, live.lists)):
+        live, lists, replaced = self._live, [*map(_DATA, self.params.values())], WRITES.replaced
+        if live is not None and live.holds(ctx, lists):
             return live.named
         named = self._found_arrays(arrays, ctx)
         if self._is_plain and all(map(is_, lists, map(_DATA, self.params.values()))):
-            self._live = _Live(ctx, lists, named)  # none was replaced in the meantime
+            self._live = _Live(ctx, lists, named, replaced)  # none was replaced in the meantime
         return named
 
     def _found_arrays(self, arrays: Sequence[NDArray], ctx: Context) -> dict[str, NDArray]:

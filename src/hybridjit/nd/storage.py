@@ -18,12 +18,13 @@ together_written = holding(held_at_fork(Rank.BINDING))
 
 
 class Writes:
-    """Counter of writes to watched storages."""
+    """Counters: of writes to watched storages, and of arrays that replaced one of a parameter."""
 
-    __slots__ = ("count",)
+    __slots__ = ("count", "replaced")
 
     def __init__(self) -> None:
         self.count = 0
+        self.replaced = 0
 
     def bump(self) -> None:
         """Make networks look at their parameters, and for their code, again."""

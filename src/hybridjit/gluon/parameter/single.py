@@ -7,7 +7,7 @@ through the NDArray: all holders of the array see them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -66,6 +66,45 @@ class Fresh(NamedTuple):
         return whole and self.array.dtype == dtype and len(contexts) == 1
 
 
+def _contexts(param: Parameter) -> list[Context] | None:
+    """The contexts of the arrays; None before they exist."""
+    return None if param._data is None else param.list_ctx()
+
+
+def _positions(param: Parameter) -> list[list[int | None]] | None:
+    """Positions in ``_data``: of GPUs, then of other devices, by device number.
+
+    None before the arrays exist, or for a device without an array.
+    """
+    if param._data is None:
+        return None
+    tables: list[list[int | None]] = [[], []]
+    for position, ctx in enumerate(param.list_ctx()):
+        table = tables[ctx.device_typeid & 1]
+        table.extend([None] * (ctx.device_id + 1 - len(table)))
+        table[ctx.device_id] = position
+    return tables
+
+
+class _Derived:
+    """A private attribute of MXNet that programs read, computed; an assignment replaces it."""
+
+    def __init__(self, function: Callable[[Parameter], object]) -> None:
+        self._function = function
+
+    def __get__(self, param: Parameter | None, owner: type) -> object:
+        return self if param is None else self._function(param)
+
+
+class _Arrays(list[NDArray]):
+    """The arrays of a parameter; an element that a program replaces is used by the next call."""
+
+    def __setitem__(self, position: Any, array: Any) -> None:
+        super().__setitem__(position, array)
+        WRITES.replaced += 1
+        WRITES.count += 1
+
+
 class Parameter:
     """A named array of a block, on one or several contexts; its shape may be unknown at first.
 
@@ -116,9 +155,8 @@ class Parameter:
 
     _grad: list[NDArray] | None = None  # one per context, unless grad_req is "null"
     _trainer: Any = None  # the latest one made with it
-    # For subclasses that copy it.
-    _ctx_list: object = None
-    _ctx_map: object = None
+    _ctx_list = _Derived(_contexts)
+    _ctx_map = _Derived(_positions)
 
     @public
     def __init__(
@@ -484,7 +522,7 @@ class Parameter:
         """
         arrays = [as_mode(array) for array in arrays]
         self._attach(arrays, grads)
-        self._data = arrays
+        self._data = _Arrays(arrays)
         WRITES.count += 1
 
     def _attach(self, arrays: list[NDArray], grads: list[NDArray] | None = None) -> None:
