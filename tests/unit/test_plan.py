@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from compiling import call, plan_of, var
+from hybridjit._core.symbolic import Scope
 from hybridjit._core.types import type_of
 from hybridjit.ir.graph import Graph, Use, Value
 from hybridjit.ir.mode import Purpose
@@ -445,6 +446,17 @@ def test_strides_of_a_reshaped_view_are_numpys(seed: int):
     else:
         view = np.lib.stride_tricks.as_strided(array, target, [s * array.itemsize for s in found])
         np.testing.assert_array_equal(view, wanted)
+
+
+@pytest.mark.parametrize("hint, is_split", [(8, True), (7, False)])
+def test_whether_symbolic_axes_can_be_split_is_a_guard(hint: int, is_split: bool):
+    """Two parts of ``s`` rows of 3 elements, which do not follow each other, as rows of 6."""
+    scope = Scope()
+    rows = scope.symbol("s0", hint)
+    found = reshaped_strides((2, rows, 3), (6 * rows, 3, 1), (2, rows // 2, 6))
+    assert found == ((6 * rows, 6, 1) if is_split else None)
+    other = {"s0": 2 * hint + 1 + hint % 2}
+    assert not all(guard.is_satisfied(other) for guard in scope.guards.values())
 
 
 def _factors(number: int) -> list[int]:

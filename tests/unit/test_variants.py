@@ -235,6 +235,23 @@ def test_many_sizes_need_few_compilations(name, most):
     assert compiled_of(net) <= most
 
 
+def test_sums_of_a_reshaped_part_of_an_array_have_the_bits_of_fixed_sizes():
+    """Reductions add in an order that depends on the strides of the part."""
+
+    def sums(F, x):
+        part = F.exp(x)
+        return F.concat(part, F.sin(x), dim=3), F.sum(F.reshape(part, shape=(-1, 4)), axis=0)
+
+    net, fixed = nn.HybridLambda(sums), nn.HybridLambda(sums)
+    net.hybridize()
+    fixed.hybridize(dynamic=False)
+    for n in (32, 8, 14, 38, 64, 130):
+        x = arrays((n, 3, 2, 1), n)
+        for found, wanted in zip(net(x), fixed(x)):
+            np.testing.assert_array_equal(found.asnumpy(), wanted.asnumpy())
+    assert compiled_of(net) <= 3
+
+
 def test_nine_classes_of_axes_of_one_and_more_elements_keep_their_variants():
     """As do sizes of batch, prompt and cache of a decoder, which have 12."""
     net = nn.HybridLambda(lambda F, x, y: F.broadcast_add(F.exp(x), F.exp(y)))

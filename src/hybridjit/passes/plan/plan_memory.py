@@ -419,13 +419,15 @@ def reshaped_strides(
 ) -> tuple[int, ...] | None:
     """Strides that give a strided array another shape without copying; None if impossible.
 
-    Also None if it is possible for some values of symbolic sizes only: no guard is recorded.
+    Kernels add in an order that depends on strides, so symbolic sizes have the strides of fixed
+    ones: a guard is recorded if it depends on the size whether a part of the axes can be split.
     """
     runs = [(d, s) for d, s in zip(shape, strides) if not is_one(d)]
     result: list[int] = []
     position = len(runs) - 1
     left, stride = runs[position] if runs else (1, 1)
-    for size in reversed(target):
+    for index in reversed(range(len(target))):
+        size = target[index]
         if is_one(size):
             result.append(stride)
             continue
@@ -440,11 +442,20 @@ def reshaped_strides(
             left *= runs[position][0]
             rest = exact_quotient(left, size)
         if rest is None:
+            rest = product(target[:index]) if position <= 0 else _quotient(left, size)
+        if rest is None:
             return None
         result.append(stride)
         left = rest
         stride *= size
     return tuple(reversed(result))
+
+
+def _quotient(dividend: int, divisor: int) -> int | None:
+    """The quotient if the remainder is 0, else None; with a guard for symbolic sizes."""
+    if dividend == divisor:
+        return 1
+    return dividend // divisor if dividend % divisor == 0 else None
 
 
 def _is_faster_copied(data: Use, layer: Value) -> bool:
