@@ -21,6 +21,7 @@ from hybridjit.gluon import nn, rnn
 from hybridjit.passes.plan import split_batch
 from hybridjit.runtime.binding import Binding
 from hybridjit.runtime.instance import INSTANCES, Instance
+from hybridjit.runtime.profiling import Profiler
 from hybridjit.runtime.sized_call import SizedInstance
 from hybridjit.runtime.variant import Variants
 from hybridjit.runtime.workspace import Workspace
@@ -922,6 +923,24 @@ def test_a_further_size_is_bound_checked_and_profiled_as_the_first(monkeypatch):
     net.hybridize(dynamic=False)
     for x, y in zip(inputs, changed):
         np.testing.assert_array_equal(y, net(x).asnumpy())
+
+
+def test_all_steps_of_a_recurrent_layer_are_profiled_at_a_further_size():
+    """A symbolic number of steps is one repeated call, whose rounds are timed apart."""
+    net = Recurrent()
+    net.initialize()
+    found = []
+    for dynamic in (None, False):
+        net.hybridize(dynamic=dynamic)
+        for t in (5, 9, 12):
+            x = arrays((t, 2), 0)
+            net(x)
+        executable = net._cached.graph.compiled_for([x])
+        inputs, outputs = [x._data], [np.empty(*t) for t in executable.output_types]
+        parts = Profiler(executable, inputs, outputs).profile(0.01).parts
+        found.append([(part.step.kind, int(part.call.work)) for part in parts])
+    assert found[0] == found[1]
+    assert sum(kind == "recurrent" for kind, _ in found[0]) == 12
 
 
 def test_threads_call_one_network_at_different_sizes():

@@ -9,14 +9,17 @@ that other programs do not count.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from .._core.frozen import replace
+from .._core.symbolic import value_of
 from .._core.types import product
 from ..ir.plan import Plan, Step, View
+from ..ir.sized import SizedPlan, sized
 from .instance import Instance, Segment
 from .stamps import Stamps
 from .threads import THREADS
@@ -173,8 +176,7 @@ class Profiler:
     def _by_step(self, parts: Sequence[float]) -> list[float]:
         """Seconds of each step: the sum over its calls."""
         left = iter(parts)
-        rows = (row or (None,) for row in self.executable.code.calls)
-        return [sum(next(left) for _ in row) for row in rows]
+        return [sum(next(left) for _ in row) for row in self._rows()]
 
     def run_whole(self) -> float:
         """Seconds of an untimed run."""
@@ -219,8 +221,24 @@ class Profiler:
         return (1e-9 * np.diff(bounds)).tolist(), spans
 
     def _calls(self) -> list[tuple[Step, Any]]:
-        plan, rows = self.executable.plan, self.executable.code.calls
-        return [(step, call) for step, row in zip(plan.steps, rows) for call in (row or (None,))]
+        rows = zip(self.executable.plan.steps, self._rows())
+        return [(step, call) for step, row in rows for call in row]
+
+    def _rows(self) -> list[list[Any]]:
+        """The calls of each step, in each round of repeated ones; None for a host step."""
+        plan = self.executable.plan
+        values: Mapping[str, int] = plan.values if isinstance(plan, SizedPlan) else {}
+        rows = self.executable.code.calls
+        return [[each for call in row for each in _rounds(call, values)] or [None] for row in rows]
+
+
+def _rounds(call: Any, values: Mapping[str, int]) -> list[Any]:
+    """The calls that a run makes for these sizes, each with its own work."""
+    work = sized(call.work, values)
+    if call.repeat is None:
+        return [replace(call, work=work)]
+    count = max(0, value_of(call.repeat.high, values) - call.repeat.low)
+    return [replace(call, work=work // count, repeat=None)] * count
 
 
 def faster_means(rounds: Sequence[Sequence[float]]) -> list[float]:
