@@ -43,6 +43,7 @@ from .passes.plan.plan_memory import plan_memory
 from .passes.plan.verify_plan import verify_plan
 from .passes.rewrite.channel_group_sums import sum_channel_groups
 from .passes.rewrite.cse import share_equal
+from .passes.rewrite.dense_pixels import dense_pixels
 from .passes.rewrite.fold_batchnorm import fold_batchnorm
 from .passes.rewrite.forward_slices import forward_slices
 from .passes.rewrite.fuse_attention import fuse_attention
@@ -114,6 +115,12 @@ PIPELINE = (
         "sum-channel-groups",
         sum_channel_groups,
         "turn sums over channel groups into sums of slices",
+        "canonical",
+    ),
+    Pass(
+        "dense-pixels",
+        dense_pixels,
+        "turn 1x1 convolutions of one pixel into dense layers",
         "canonical",
     ),
     Pass("layout", choose_layouts, "use channels-last layout in convolution regions", "canonical"),

@@ -188,6 +188,7 @@ class TestDump:
         "precompute-embeddings": "precompute-embeddings: no change",
         "fold-bn": "fold-bn: no change",
         "sum-channel-groups": "sum-channel-groups: no change",
+        "dense-pixels": "dense-pixels: no change",
         "layout": "layout=NHWC",
         "layout-dense": "columns reordered",
         "space-to-depth": "space-to-depth: no change",

@@ -34,6 +34,7 @@ from hybridjit.passes.lower import float16 as half
 from hybridjit.passes.lower.expand import expand
 from hybridjit.passes.plan.fuse import fuse
 from hybridjit.passes.rewrite import channel_group_sums as sums_of_parts
+from hybridjit.passes.rewrite import dense_pixels as pixels
 from hybridjit.passes.rewrite import fold_batchnorm, views
 from hybridjit.passes.rewrite import hoist_pointwise as on_rows
 from hybridjit.passes.rewrite import precompute_embeddings as tables
@@ -133,6 +134,16 @@ def normed_groups(groups: int, eps: float = 1e-5) -> Callable[[], list[Output]]:
     return outputs
 
 
+def pixel(pad: tuple[int, int]) -> Callable[[], list[Output]]:
+    """A 1x1 convolution whose result has one pixel."""
+
+    def outputs() -> list[Output]:
+        attrs = {"kernel": (1, 1), "stride": (3, 3), "pad": pad, "num_filter": 4}
+        return [call("relu", call("Convolution", var("x"), var("w"), var("b"), **attrs))]
+
+    return outputs
+
+
 # For each rule: where it applies, and where it looks as if it should and must not.
 CASES: dict[Rule, tuple[Case, Case]] = {
     on_rows.pointwise_on_rows: (
@@ -198,6 +209,10 @@ CASES: dict[Rule, tuple[Case, Case]] = {
         Case(weighted(1), {"x": IMAGE, **CONV, "p": (2, 2, 2, 1, 1)}),
         Case(weighted(2), {"x": IMAGE, **CONV, "p": (2, 2, 2, 1, 1)}),
     ),
+    pixels.pixel_as_row: (
+        Case(pixel((0, 0)), {"x": (2, 3, 1, 1), "w": (4, 3, 1, 1), "b": (4,)}),
+        Case(pixel((1, 1)), {"x": (2, 3, 1, 1), "w": (4, 3, 1, 1), "b": (4,)}),
+    ),
     space_to_depth.plain_windows: (
         Case(first_layer((7, 5), (2, 2)), {"x": (2, 19, 18, 3), "w": (32, 7, 5, 3), "b": (32,)}),
         Case(first_layer((7, 5), (2, 1)), {"x": (2, 19, 18, 3), "w": (32, 7, 5, 3), "b": (32,)}),
@@ -242,6 +257,7 @@ PASSES: dict[ModuleType, Callable[..., Graph]] = {
     joined_phases: joined_phases.join_phases,
     layout: in_regions,
     sums_of_parts: sums_of_parts.sum_channel_groups,
+    pixels: pixels.dense_pixels,
     space_to_depth: space_to_depth.space_to_depth,
     tables: tables.precompute_embeddings,
 }

@@ -246,6 +246,24 @@ def classified_both_ways(outputs: str, **options: object) -> tuple[object, list,
     return executable, executable([x]), whole([x]), [x]
 
 
+def test_last_layers_that_are_convolutions_of_one_pixel_run_for_all_samples(
+    always: None, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(last_layers, "_LEAST_BYTES", 0)
+    rng = np.random.default_rng(7)
+    shapes = {"x": (BATCH, 70, 5, 5), "v": (40, 70, 1, 1), "w": (37, 40)}
+    given = {n: rng.standard_normal(shape).astype(np.float32) for n, shape in shapes.items()}
+    pooled = call("Pooling", var("x"), pool_type="avg", global_pool=True, kernel=(1, 1))
+    pixel = {"kernel": (1, 1), "num_filter": 40, "no_bias": True}
+    y = call("relu", call("Convolution", pooled, var("v"), **pixel))
+    outputs = [call("FullyConnected", y, var("w"), num_hidden=37, no_bias=True)]
+    executable = compiled(outputs, given, ["v", "w"])
+    assert isinstance(executable, SplitBatch) and executable.last is not None
+    with override(skip=("by-sample", "dense-pixels")):
+        whole = compiled(outputs, given, ["v", "w"])
+    np.testing.assert_array_equal(executable([given["x"]])[0], whole([given["x"]])[0])
+
+
 def test_last_layers_run_for_all_samples_with_the_same_bits(
     always: None, monkeypatch: pytest.MonkeyPatch
 ):
