@@ -8,7 +8,13 @@ from pathlib import Path
 import pytest
 
 from hybridjit.errors import InternalError
-from hybridjit.runtime.arena import ALIGNMENT, Arena, aligned_bytes, aligned_together
+from hybridjit.runtime.arena import (
+    ALIGNMENT,
+    Arena,
+    aligned_bytes,
+    aligned_together,
+    allow_huge_pages,
+)
 
 HUGE_PAGE = 2 << 20
 
@@ -54,6 +60,16 @@ def test_arrays_in_small_pages_do_not_request_huge_ones(in_small_pages):
     rooms = aligned_together([9 << 20, 3 << 20, 100], in_small_pages)
     assert all(room.ctypes.data % ALIGNMENT == 0 for room in rooms)
     assert ("hg" in _flags_at(rooms[0].ctypes.data + (4 << 20))) is not in_small_pages
+
+
+@pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="pages are not listed here")
+def test_an_array_in_small_pages_may_move_to_huge_ones_after_it_is_written():
+    first, second = aligned_together([9 << 20, 3 << 20], in_small_pages=True)
+    first[:] = second[:] = 3
+    allow_huge_pages(first)
+    assert "hg" in _flags_at(first.ctypes.data + (4 << 20))
+    assert "hg" not in _flags_at(second.ctypes.data + (2 << 20))
+    assert (first == 3).all() and (second == 3).all()
 
 
 def _flags_at(address):

@@ -19,6 +19,7 @@ from hybridjit.codegen.emit import generate, templates
 from hybridjit.codegen.kinds import choose
 from hybridjit.gluon import nn, rnn
 from hybridjit.passes.plan import split_batch
+from hybridjit.runtime import binding
 from hybridjit.runtime.binding import Binding
 from hybridjit.runtime.instance import INSTANCES, Instance
 from hybridjit.runtime.profiling import Profiler
@@ -680,7 +681,8 @@ def test_templates_of_one_variant_are_bounded(monkeypatch):
 def test_a_further_template_evaluates_each_choice_once(monkeypatch):
     """Steps whose choices depend on the same numbers share a key, and the class is not made again.
 
-    What a further class packs is in small pages, because a call waits for it.
+    What a further class packs is in small pages, because a call waits for it; then they may become
+    huge ones.
     """
     net = sequence(*(nn.Conv2D(64, 3, padding=1, in_channels=64) for _ in range(6)))
     net.initialize(mx.init.Normal(0.1))
@@ -700,9 +702,12 @@ def test_a_further_template_evaluates_each_choice_once(monkeypatch):
     monkeypatch.setattr(
         Binding, "prepare", lambda self, *a, **k: (pages.append(k), prepare(self, *a, **k))[1]
     )
+    packed = []
+    monkeypatch.setattr(binding, "allow_huge_pages", packed.append)
     net(arrays((1, 64, 5, 5), 0))
     assert len(keys) >= 6 and sum(keys) == 1
     assert not classes and pages == [{"in_small_pages": True}]
+    assert len(packed) == 6 and all(array.any() for array in packed)
 
 
 def specs_of_templates(monkeypatch):

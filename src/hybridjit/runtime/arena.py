@@ -19,6 +19,7 @@ from itertools import accumulate
 
 import numpy as np
 
+from .._core import host
 from ..errors import InternalError
 
 ALIGNMENT = 64
@@ -31,6 +32,9 @@ _STREAMED = 128 << 20
 _HUGE_PAGE, _WORTH_A_PAGE, _ASKED_FOR = 2 << 20, 1 << 20, 4 << 20
 # Bytes of the largest block that is shared by several arrays.
 _MOST_TOGETHER = 64 << 20
+
+_ALLOW_HUGE = 14  # MADV_HUGEPAGE
+_ADVISE = getattr(host.linux_libc(), "madvise", None)
 
 _addressof, _from_buffer = ctypes.addressof, ctypes.c_char.from_buffer
 
@@ -131,6 +135,19 @@ def aligned_pages(nbytes: int) -> np.ndarray:
 def _in_small_pages(nbytes: int) -> np.ndarray:
     """Bytes at a 64-byte boundary, never in huge pages that NumPy requests."""
     return _aligned(_pages(nbytes + ALIGNMENT, _ASKED_FOR), nbytes)
+
+
+def allow_huge_pages(written: np.ndarray) -> None:
+    """Let Linux move an array that was written in small pages to huge ones, in the background.
+
+    Its thread moves 16 MB in 10 s, by default, and takes no time of this process. ResNet-18 after
+    24 image sizes, 192 MB in small pages: calls take 0.98 of the time after 2.5 minutes (AMD Zen
+    4, virtual machine). Other systems, and those that refuse, keep the pages.
+    """
+    if _ADVISE is not None and written.nbytes >= _WORTH_A_PAGE:
+        start = address_of(written) // mmap.PAGESIZE * mmap.PAGESIZE
+        nbytes = address_of(written) + written.nbytes - start
+        _ADVISE(ctypes.c_void_p(start), ctypes.c_size_t(nbytes), _ALLOW_HUGE)
 
 
 def _pages(nbytes: int, least: int) -> np.ndarray:
