@@ -48,8 +48,9 @@ WORTH_SHARING = 1_000_000
 
 # Memory of a step of a plan: Python objects, measured in networks of 3 to 29 steps.
 _STEP_BYTES = 32 << 10
-# Memory of a step for a further size of a variant: addresses and integers of its calls. Measured:
-# 2.1 KB per step for a decoder of 72 steps.
+# Memory of a step for a further size of a variant, without its table of arguments, which an
+# instance copies: that of a recurrent layer has rows for each time step. Measured: 2.1 KB per step
+# for a decoder of 72 steps.
 _SIZED_STEP_BYTES = 3 << 10
 
 # All live executables, for memory accounting.
@@ -103,7 +104,8 @@ class Executable:
         libraries: dict[int, int] = {id(k.library): k.library.nbytes for k in kernels}
         room = 0 if self._turns else self.room.nbytes
         if isinstance(self.plan, SizedPlan):
-            return _SIZED_STEP_BYTES * len(self.code.image.counts) + room
+            own = _SIZED_STEP_BYTES * len(self.code.image.counts) + 2 * self.tables.nbytes
+            return own + room
         return sum(libraries.values()) + _STEP_BYTES * len(self.code.image.counts) + room
 
     @property
