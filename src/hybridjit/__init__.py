@@ -98,7 +98,10 @@ __getattr__ = _names_of(__name__, {**_modules(_LATE), **_FUNCTIONS}, "PACKAGE")
 
 # For absent names, conversions to NumPy mode, `HybridBlock.export_onnx`, and the initializer of a
 # fused cell.
-_provide(__name__, "errors _core.frames np.arrays sym.np onnx.export rnn")
+_provide(
+    __name__,
+    "errors _core.frames np.arrays sym.np onnx.export rnn contrib.quantization.functions",
+)
 
 ndarray = nd
 symbol = sym

@@ -242,6 +242,11 @@ WRONG = {
         r"batch 1: data has shape \(2,5\), but calib_data announces \(2,4\)",
     ),
     "zeros": ({"calib_data": [nd.zeros((2, 4))]}, MXNetError, "range of data is 0.0 to 0.0"),
+    "no names": (
+        {"calib_data": None, "calib_mode": "none", "data_shapes": [(2, 4)]},
+        ValueError,
+        r"a name and a shape for each input, .* got \(2, 4\)",
+    ),
 }  # fmt: skip
 
 
@@ -251,6 +256,51 @@ def test_wrong_arguments_are_refused(what):
     given = {"calib_data": [nd.ones((2, 4))], "calib_mode": "naive", **arguments}
     with pytest.raises(error, match=says):
         quantization.quantize_net_v2(small(), **given)
+
+
+def test_a_symbol_of_the_backend_is_fused_before_and_after_quantization():
+    """As programs call it that MXNet's own examples are the pattern of."""
+    symbol, arguments, states = load_checkpoint(str(FOLDER / "net"), 0)
+    given = {"calib_mode": "none", "quantized_dtype": "auto", "label_names": []}
+    parts = symbol.get_backend_symbol("MKLDNN_QUANTIZE"), arguments, states
+    made, *parameters = quantization.quantize_model(*parts, **given)
+    wanted, *others = quantization.quantize_model_mkldnn(symbol, arguments, states, **given)
+    assert made.get_backend_symbol("MKLDNN_QUANTIZE").tojson() == wanted.tojson()
+    assert parameters[0].keys() == others[0].keys()
+    assert symbol.get_backend_symbol("MKLDNN") is symbol
+
+
+@pytest.mark.parametrize("element", [np.nan, np.inf])
+@pytest.mark.parametrize("layer", [0, 1], ids=["convolution", "dense"])
+def test_weights_without_bytes_are_refused(element, layer):
+    """A relu behind the layer would hide them from calibration."""
+    net = nn.HybridSequential()
+    net.add(nn.Conv2D(3, 1, in_channels=2, activation="relu"), nn.Dense(2, in_units=12))
+    net.initialize()
+    data = [nd.random.uniform(shape=(2, 2, 2, 2))]
+    weight = net[layer].weight
+    kept = weight.data().copy()
+    weight.data()[0, 0] = element
+    with pytest.raises(MXNetError, match=f"parameter {weight.name} has infinite or NaN"):
+        quantization.quantize_net_v2(net, calib_mode="naive", calib_data=data)
+    weight.set_data(kept)
+    excluded = quantization.quantize_net_v2(
+        net, calib_mode="naive", calib_data=data, exclude_layers_match=["dense", "conv"]
+    )
+    np.testing.assert_array_equal(excluded(data[0]).asnumpy(), net(data[0]).asnumpy())
+
+
+@pytest.mark.parametrize("hybrid", [False, True])
+def test_new_weights_without_bytes_are_refused(hybrid):
+    net = nn.Conv2D(3, 1, in_channels=2, activation="relu", prefix="first_")
+    net.initialize()
+    x = nd.random.uniform(shape=(2, 2, 2, 2))
+    block = quantization.quantize_net_v2(net, calib_mode="naive", calib_data=[x])
+    block.hybridize(hybrid)
+    block(x)
+    block.collect_params()["first_weight"].data()[1] = np.nan
+    with pytest.raises(MXNetError, match="filter 1 has an element nan"):
+        block(x)
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ from ..ops.int8.ranges import (
     whole_levels,
 )
 from ..ops.int8.sums import convolved, wrapped
-from ..ops.quantized import halves
+from ..ops.quantized import halves, require_finite
 from ..ops.record import OpDef
 from ..ops.rules import Types, merged
 from .by_kernels import (
@@ -180,10 +180,14 @@ def folded(pattern: Pattern, operands: Mapping[str, np.ndarray]) -> Folded:
 def filter_scales(layer: Folded, data_scale: np.float32, is_calibrated: bool) -> np.ndarray:
     """127.5 / max abs of each filter, or of all filters without calibration.
 
-    It is lowered where the bias would exceed 2**30 units of the sums.
+    It is lowered where the bias would exceed 2**30 units of the sums. Raises MXNetError for
+    infinite and NaN numbers.
     """
     weight, bias = layer
     largest = np.abs(weight).reshape(len(weight), -1).max(axis=1)
+    require_finite(largest)
+    if bias is not None:
+        require_finite(bias, "the bias")
     if not is_calibrated:
         return np.full(len(weight), layer_scale(INT8, largest.max(), 0), FLOAT32)
     scales = np.array([layer_scale(INT8, top, 0) for top in largest], FLOAT32)

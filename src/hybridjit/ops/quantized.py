@@ -393,14 +393,19 @@ def _filter_scale_type(weight: TensorType) -> TensorType:
     return TensorType(weight.dims[:1], FLOAT32)
 
 
-def _filter_scale(weight: np.ndarray) -> np.ndarray:
-    largest = np.abs(weight.reshape(len(weight), -1)).max(axis=1, initial=0.0)
+def require_finite(largest: np.ndarray, what: str = "an element") -> None:
+    """Raise MXNetError unless the numbers, one of each filter, are finite."""
     if not np.isfinite(largest).all():
         number = int(np.isfinite(largest).argmin())
         raise MXNetError(
-            f"bytes of 8-bit layers are made of finite weights, but filter {number} has an element "
-            f"{largest[number]}: load sound weights, or run the network without precision='int8'"
+            f"bytes of 8-bit layers are made of finite weights, but filter {number} has {what} "
+            f"{largest[number]}: load sound weights, or run the network without 8 bits"
         )
+
+
+def _filter_scale(weight: np.ndarray) -> np.ndarray:
+    largest = np.abs(weight.reshape(len(weight), -1)).max(axis=1, initial=0.0)
+    require_finite(largest)
     return np.where(largest == 0, np.float32(1), largest / np.float32(127)).astype(np.float32)
 
 

@@ -40,6 +40,7 @@ else:  # lazy: for programs without Gluon; imports the compiler
     binding = Late(".binding", __package__)
 
 numpy_mode = Above("sym.np")
+quantization = Above("contrib.quantization.functions")
 
 _NUMBERS = (float, int, np.generic)
 Operand: TypeAlias = "Symbol | Number"
@@ -143,12 +144,26 @@ class Symbol(Outputs):
         return binding.simple_bind(self, ctx, type_dict, stype_dict, kwargs, grad_req, group2ctx)
 
     def optimize_for(self, backend: str, *args: object, **kwargs: object) -> Symbol:
-        """Return the symbol itself: hybridjit has no other backends."""
-        return self
+        """The symbol as a backend of MXNet has it.
+
+        ``MKLDNN_QUANTIZE`` fuses layers as before and after
+        :func:`contrib.quantization.quantize_model`; for other names, this is the symbol itself.
+        """
+        if backend != "MKLDNN_QUANTIZE":
+            return self
+        finished: Symbol = quantization.finished(self)
+        return finished
 
     def get_backend_symbol(self, backend: str) -> Symbol:
-        """Return the symbol itself: hybridjit has no other backends."""
-        return self
+        """The symbol as a backend of MXNet has it.
+
+        ``MKLDNN_QUANTIZE`` fuses layers as before and after
+        :func:`contrib.quantization.quantize_model`; for other names, this is the symbol itself.
+        """
+        if backend != "MKLDNN_QUANTIZE":
+            return self
+        finished: Symbol = quantization.finished(self)
+        return finished
 
     @public
     def tojson(self, remove_amp_cast: bool = True) -> str:

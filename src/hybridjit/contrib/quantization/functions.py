@@ -10,13 +10,17 @@ from logging import Logger
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ... import nd, sym
 from ..._core.frames import public
 from ...context import Context, cpu
+from ...errors import MXNetError
 from ...gluon import HybridBlock, SymbolBlock
 from ...gluon.calibration import inputs_taken
 from ...io import DataDesc, DataIter
 from ...io.checkpoint import load_checkpoint
+from ...ir.node import topological
 from ...nd import NDArray
 from ...sym import Symbol
 from .arguments import (
@@ -175,7 +179,7 @@ quantize_granularity, logger
         excluded_op_names, calib_mode, calib_data, num_calib_examples, quantized_dtype,
         quantize_mode, quantize_granularity, logger,
     )  # fmt: skip
-    return _finished(made), parameters, states
+    return finished(made), parameters, states
 
 
 @public
@@ -374,6 +378,12 @@ def quantize_net_v2(
     shapes = list(data_shapes or _taken(network, data))
     if not shapes:
         raise ValueError("data_shapes required")
+    for desc in shapes:
+        if not isinstance(desc[0], str):
+            raise ValueError(
+                "data_shapes has a name and a shape for each input, such as "
+                f'[mx.io.DataDesc("data", (1, 3, 224, 224))], got {desc}'
+            )
     names = [desc[0] for desc in shapes]
     network.hybridize()
     network(*(nd.zeros(desc[1], ctx=ctx) for desc in shapes))
@@ -396,7 +406,7 @@ def quantize_net_v2(
         made, parameters, states = calib_graph(
             made, arguments, states, collector, calib_mode, quantized_dtype, logger
         )
-    return _as_block(_finished(made), names, parameters, states, ctx)
+    return _as_block(finished(made), names, parameters, states, ctx)
 
 
 @public
@@ -479,16 +489,32 @@ def _as_block(
     return block
 
 
-def _finished(symbol: Symbol) -> Symbol:
+def finished(symbol: Symbol) -> Symbol:
     """The quantized symbol whose layers compute bytes of calibrated ranges themselves."""
     return Symbol(aligned(absorbed(fused(symbol.outputs))))
+
+
+def _of_quantized_layers(symbol: Symbol) -> set[str]:
+    """Names of the float32 parameters of quantized layers."""
+    layers = [n for n in topological(symbol.outputs) if n.name.startswith("quantized_")]
+    names = {use.node.name for layer in layers for use in layer.inputs if use.node.is_variable}
+    return {name.removesuffix("_quantize") for name in names}
 
 
 def _quantized_parameters(
     symbol: Symbol, parameters: Arrays, table: Mapping[str, Range]
 ) -> dict[str, NDArray]:
-    """Parameters of the quantized symbol: those of ``NAME_quantize`` as int8 with their range."""
+    """Parameters of the quantized symbol: those of ``NAME_quantize`` as int8 with their range.
+
+    Raises MXNetError for infinite and NaN weights of quantized layers.
+    """
     found: dict[str, NDArray] = {}
+    for name in _of_quantized_layers(symbol) & parameters.keys():
+        if not np.isfinite(parameters[name].asnumpy()).all():
+            raise MXNetError(
+                f"parameter {name} has infinite or NaN elements, which bytes cannot hold: load "
+                "sound weights, or exclude the layer"
+            )
     for name in symbol.list_arguments():
         original = name.removesuffix("_quantize")
         if name in parameters:
