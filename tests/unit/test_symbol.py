@@ -68,6 +68,29 @@ def test_same_graph_as_mxnet(expression):
 # Names
 
 
+def test_operands_of_functions_by_their_names_in_mxnet():
+    x, y = sym.var("x"), sym.var("y")
+    arrays = {"x": nd.array([3.0, 2.0]), "y": nd.array([4.0, 1.0])}
+    given = {"left": x, "right": y}
+    assert sym.maximum(**given).eval(**arrays)[0].asnumpy().tolist() == [4, 2]
+    assert sym.minimum(**given).eval(**arrays)[0].asnumpy().tolist() == [3, 1]
+    assert sym.hypot(left=x, right=4).eval(x=arrays["x"])[0].asnumpy()[0] == 5
+    assert sym.pow(base=2, exp=x).eval(x=arrays["x"])[0].asnumpy().tolist() == [8, 4]
+    assert nd.power(base=arrays["x"], exp=2).asnumpy().tolist() == [9, 4]
+
+
+def test_partial_shapes_behind_an_operator_of_unknown_sizes():
+    """Keras reduces a loss to the rank of its weights, by the number of sizes."""
+    x, y = sym.var("x", shape=(5, 0, 2)), sym.var("y", shape=(0, 0, 0))
+    state = sym.sum(x, axis=0)
+
+    def step(data, state):
+        return sym.broadcast_add(data, state), state
+
+    out, _ = sym.contrib.foreach(step, x, state)
+    assert sym.broadcast_sub(out, y).infer_shape_partial()[1] == [(5, 0, 2)]
+
+
 def test_automatic_names_count_per_hint():
     x = sym.var("x")
     assert [(x + 1).name, (x + x).name, (x + 2).name, sym.relu(x).name, (x + x).name] == [

@@ -268,10 +268,10 @@ class NDArray(TapedArray):
         )
 
     def __pow__(self, other: object) -> NDArray:
-        return power(self, other)
+        return _power(self, other)
 
     def __rpow__(self, other: object) -> NDArray:
-        return power(other, self)
+        return _power(other, self)
 
     def __eq__(self, other: object) -> NDArray:  # type: ignore[override]
         return equal(self, other)
@@ -658,9 +658,38 @@ divide = _binary(
 modulo = _binary(
     "modulo", "broadcast_mod", "_mod_scalar", "_rmod_scalar", operator.mod, "lhs % rhs"
 )
-power = _binary(
-    "power", "broadcast_power", "_power_scalar", "_rpower_scalar", operator.pow, "base ** exp"
+_power = _binary(
+    "power", "broadcast_power", "_power_scalar", "_rpower_scalar", operator.pow, "lhs ** rhs"
 )
+
+
+def power(base: object, exp: object, out: NDArray | None = None) -> Any:
+    """``base ** exp`` of arrays or numbers. Shapes are broadcast.
+
+    Parameters
+    ----------
+    base : NDArray or number
+        First operand.
+    exp : NDArray or number
+        Second operand, of the same element type.
+    out : NDArray, optional
+        Array that receives the result.
+
+    Raises
+    ------
+    TypeError
+        For other operands.
+    MXNetError
+        For shapes that cannot be broadcast, and different element types.
+
+    Examples
+    --------
+    >>> nd.power(nd.array([2, 3]), exp=2).asnumpy()
+    array([4., 9.], dtype=float32)
+    """
+    return _power(base, exp, out)
+
+
 maximum = _symmetric("maximum", max, "The larger of the two.")
 minimum = _symmetric("minimum", min, "The smaller of the two.")
 equal = _comparing("equal", "equal", operator.eq, "1 where lhs == rhs, else 0.")

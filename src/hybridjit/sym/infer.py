@@ -69,7 +69,10 @@ def partial_types(outputs: Sequence[Output], known: Mapping[str, TensorType]) ->
     """
     types = infer_node_types(outputs, known)
     for node in topological(outputs):
-        if node.op is not None and not all(t.is_known for t in types[node]):
+        if node.op is None or all(t.is_known for t in types[node]):
+            continue
+        apply_rule(node, types)  # an input's sizes may be known only since its node was tried
+        if not all(t.is_known for t in types[node]):
             types[node] = _tried(node, types)
     return types
 

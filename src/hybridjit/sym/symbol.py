@@ -275,7 +275,7 @@ class Symbol(Outputs):
         return modulo(other, self)
 
     def __pow__(self, other: Operand) -> Symbol:
-        return power(self, other)
+        return _power(self, other)
 
     def __rpow__(self, other: Operand) -> Symbol:
         return _from_base(other, self)
@@ -444,10 +444,10 @@ subtract = _binary("_Minus", "_MinusScalar", "_RMinusScalar")
 multiply = _binary("_Mul", "_MulScalar", "_MulScalar")
 divide = _binary("_Div", "_DivScalar", "_RDivScalar")
 modulo = _binary("_Mod", "_ModScalar", "_RModScalar")
-power = _binary("_Power", "_PowerScalar", "_RPowerScalar", pow)
-maximum = _binary("_Maximum", "_MaximumScalar", "_MaximumScalar", max)
-minimum = _binary("_Minimum", "_MinimumScalar", "_MinimumScalar", min)
-hypot = _binary("_Hypot", "_HypotScalar", "_HypotScalar", np.hypot)
+_power = _binary("_Power", "_PowerScalar", "_RPowerScalar", pow)
+_maximum = _binary("_Maximum", "_MaximumScalar", "_MaximumScalar", max)
+_minimum = _binary("_Minimum", "_MinimumScalar", "_MinimumScalar", min)
+_hypot = _binary("_Hypot", "_HypotScalar", "_HypotScalar", np.hypot)
 _from_base = _binary("_Power", "_PowerScalar", "_rpower_scalar")
 _equal = _binary("_equal", "_equal_scalar", "_equal_scalar")
 _not_equal = _binary("_not_equal", "_not_equal_scalar", "_not_equal_scalar")
@@ -455,6 +455,27 @@ _greater = _binary("_greater", "_greater_scalar", "_lesser_scalar")
 _greater_equal = _binary("_greater_equal", "_greater_equal_scalar", "_lesser_equal_scalar")
 _lesser = _binary("_lesser", "_lesser_scalar", "_greater_scalar")
 _lesser_equal = _binary("_lesser_equal", "_lesser_equal_scalar", "_greater_equal_scalar")
+
+
+def power(base: Operand, exp: Operand) -> Any:
+    """``base ** exp`` of two symbols of equal shape, or of a symbol and a number."""
+    return _power(base, exp)
+
+
+def maximum(left: Operand, right: Operand) -> Any:
+    """The larger element of two symbols of equal shape, or of a symbol and a number."""
+    return _maximum(left, right)
+
+
+def minimum(left: Operand, right: Operand) -> Any:
+    """The smaller element of two symbols of equal shape, or of a symbol and a number."""
+    return _minimum(left, right)
+
+
+def hypot(left: Operand, right: Operand) -> Any:
+    """``sqrt(left ** 2 + right ** 2)`` of two symbols of equal shape, or of a symbol and a
+    number."""
+    return _hypot(left, right)
 
 
 def split_v2(
