@@ -10,6 +10,7 @@ import numpy as np
 
 from ..._core.config import PREFIX, config
 from ..._core.shapes import is_np_shape
+from ..._core.symbolic import Size
 from ..._core.types import (
     FLOAT32,
     FLOAT64,
@@ -418,13 +419,21 @@ def add_at(data: np.ndarray, indices: np.ndarray, *, shape: Shape) -> np.ndarray
 def sum_along(g: Builder[X], d: X, index: X, size: int) -> X:
     """Sum (rows, count) at integer indices of each row: (rows, size), zeros elsewhere."""
     rows, count = g.type(d).dims
-    stop = float(rows * size)
-    starts = g.op(
-        lookup("_arange"), at="starts", start=0.0, stop=stop, step=float(size), dtype=INT64
-    )
-    flat = add(g, index, as_shape(g, starts, (rows, 1)))
+    flat = add(g, index, as_shape(g, _starts(g, rows, size), (rows, 1)))
     sides = as_shape(g, d, (rows * count,)), as_shape(g, flat, (1, rows * count))
     return as_shape(g, g.op(ADD_AT, *sides, at="summed", shape=(rows * size,)), (rows, size))
+
+
+def _starts(g: Builder[X], rows: int, size: int) -> X:
+    """The index of the first element of each of ``rows`` rows; sizes may be symbolic."""
+    if not isinstance(rows * size, Size):
+        stop, step = float(rows * size), float(size)
+        return g.op(lookup("_arange"), at="starts", start=0.0, stop=stop, step=step, dtype=INT64)
+    most = rows if isinstance(rows, Size) else float(rows)
+    numbers = g.op(lookup("_arange"), at="rows", start=0.0, stop=most, dtype=INT64)
+    width = size if isinstance(size, Size) else float(size)
+    factor = g.op(lookup("_full"), at="width", shape=(1,), dtype=INT64, value=width)
+    return g.op(lookup("broadcast_mul"), numbers, factor, at="starts")
 
 
 ADD_AT = register(
