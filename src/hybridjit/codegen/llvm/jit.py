@@ -166,18 +166,13 @@ _MANY_REGISTERS = 32
 # kernels of training steps (ResNet-18, ResNet-50, MobileNet), and these run as fast.
 _HOISTING = ("-disable-machine-licm=0", "-disable-machine-licm=1")
 _READING_CONSTANTS = 64  # bytes of a vector
-# LLVM translates scalar instructions one by one, without its graph of a block: it takes 12 to 17 %
-# less time for the kernels of 12 networks. The code of inner loops is the same, and calls take as
-# long (Zen 4); with vectors of half the size MobileNetV2 takes 5 % longer. The switch cannot be
-# unset: code that others compile at LLVM's level 0 is translated by graphs from then on.
-_SELECTION = ("-fast-isel=0", "-fast-isel=1")
 
 
 def _switches(target: Target) -> tuple[tuple[str, str], ...]:
     """The defaults, and the values for kernels on this CPU."""
     scheduling = (_SCHEDULING,) if target.vector_registers >= _MANY_REGISTERS else ()
-    are_wide = target.vector_bytes >= _READING_CONSTANTS
-    return (*_SWITCHES, *scheduling, *((_HOISTING, _SELECTION) if are_wide else ()))
+    hoisting = (_HOISTING,) if target.vector_bytes >= _READING_CONSTANTS else ()
+    return (*_SWITCHES, *scheduling, *hoisting)
 
 
 @contextmanager
