@@ -197,6 +197,8 @@ def networks() -> Iterator[tuple[str, Network]]:
         yield f"row {size}", network(conv(3, (1, 3), pad=(0, 1)), (1, 2, 1, size))
         depthwise = inside(conv(size, (5, 3), num_group=size, stride=(2, 2), pad=(2, 1)))
         yield f"depthwise {size}", network(depthwise, (2, size, 5, 6))
+        wide = conv(size, (1, 35), num_group=size, stride=(1, 2), pad=(0, 17))
+        yield f"wide depthwise {size}", network(inside(wide), (2, size, 1, 23))
         turned = inside(deconv(size, (3, 4), stride=(2, 3), pad=(1, 0)))
         yield f"deconv {size}", network(turned, (1, size, 3, 4))
         yield f"dense {size}", network(dense(size), (size, 5))
@@ -554,6 +556,7 @@ OPEN_LAYERS: dict[str, tuple[Layer, int]] = {
     "depthwise strided": (
         inside(conv(17, (5, 3), num_group=17, stride=(2, 2), pad=(2, 1))), 17
     ),
+    "depthwise wide": (inside(conv(17, (1, 35), num_group=17, pad=(0, 17))), 17),
     "depthwise dilated": (
         inside(conv(33, (5, 5), num_group=33, dilate=(2, 2), pad=(3, 3))), 33
     ),

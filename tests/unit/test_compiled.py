@@ -186,6 +186,14 @@ def test_tall_depthwise_layers_are_cut_into_units_of_rows(stride: int, kernels):
     check_network(network(make, (2, 24, 61 * stride, 13 * stride)), kernels)
 
 
+@pytest.mark.parametrize("columns", [1, 2, 7, 34, 60, 131])
+@pytest.mark.parametrize("more", [{}, {"stride": (1, 3)}, {"dilate": (1, 2)}, {"pad": (1, 70)}])
+def test_depthwise_layers_with_wide_windows(columns: int, more: dict, kernels):
+    """More taps than are unrolled, beyond both edges of a row at once where it is short."""
+    make = inside(conv(21, (3, 37), num_group=21, **{"pad": (1, 40), **more}))
+    check_network(network(make, (2, 21, 4, columns)), kernels)
+
+
 # --- sizes around the width of a vector, whatever that is ---
 
 

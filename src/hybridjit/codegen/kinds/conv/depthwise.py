@@ -31,6 +31,7 @@ from ..parts.window import (
 )
 from .spec import DepthwiseSpec
 from .strips import emit_strips
+from .wide_windows import WideWindows, has_wide_windows
 
 # A typical number of full tiles of channels, if the call gives it.
 _USUAL = 4
@@ -99,7 +100,7 @@ class _Tiles:
         if self.spec.over:
             self._emit_given_row(reads, writes, count, last)
             return
-        for _, members in groupby(tiles_of_row(self.spec, self.spec.cols), key=lambda t: t.shape):
+        for _, members in groupby(tiles_of_row(self.spec, self.spec.cols), key=self._code_of):
             run = list(members)
             if len(run) == 1:
                 self._emit_tile(run[0], run[0].start, reads, writes, count, last)
@@ -107,6 +108,10 @@ class _Tiles:
             stop = run[-1].start + run[-1].width
             with self.b.loop("col", run[0].start, stop, run[0].width) as col:
                 self._emit_tile(run[0], col.index, reads, writes, count, last)
+
+    def _code_of(self, tile: Tile) -> object:
+        """The properties of a tile on which its code depends."""
+        return tile.width if has_wide_windows(self.spec) else tile.shape
 
     def _emit_given_row(
         self, reads: list[Value], writes: list[Value], count: int, last: int
@@ -141,6 +146,9 @@ class _Tiles:
             x = b.at(self.x, b.add(line, b.mul(left, spec.xs[3])))
             taps = b.mul(b.add(b.mul(kd, spec.kernel[1]), kh), spec.kernel[2])
             w = b.at(self.w, b.mul(taps, b.mul(spec.group, self.padded)))
+            if has_wide_windows(spec):
+                lanes = [*(b.lanes,) * (count - 1), last]
+                return WideWindows(b, spec, column, tile.width, lanes).add(x, w, accs)
             return self._sum_row(tile, x, w, accs, count, last, left)
 
         accs = rows_inside(b, spec, self.place, start, body)
