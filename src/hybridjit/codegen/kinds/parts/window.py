@@ -106,14 +106,12 @@ def tiles_of_row(spec: Windowed, most: int) -> list[Tile]:
 
 def _reach(spec: Windowed, start: int, width: int) -> tuple[tuple[int, int], ...]:
     """For each horizontal tap, the range of the tile's columns whose input is inside the row."""
-    ranges = []
+    stride, ranges = spec.stride[2], []
     for tap in range(spec.kernel[2]):
-        inside = [
-            m
-            for m in range(width)
-            if 0 <= (start + m) * spec.stride[2] - spec.pad[2] + tap * spec.dilate[2] < spec.inp[2]
-        ]
-        ranges.append((inside[0], inside[-1] + 1) if inside else (0, 0))
+        before = spec.pad[2] - tap * spec.dilate[2]  # inputs by which column 0 precedes the row
+        low = max(0, -(-before // stride) - start)
+        high = min(width, (spec.inp[2] - 1 + before) // stride + 1 - start)
+        ranges.append((low, high) if low < high else (0, 0))
     return tuple(ranges)
 
 
