@@ -419,7 +419,7 @@ class TestInspect:
     def test_a_good_model(self, printed):
         out = printed.of("inspect", SYMBOL, "--params", PARAMS)
         assert "inputs: 1\n  data  f32[?,1,?,?]\n" in out
-        assert "outputs: 1\n  digits_dot0_output\n" in out
+        assert re.search(r"^outputs: 1\n  digits_dot0_output +f32\[\?,10\]$", out, re.M)
         assert re.search(r"^  Convolution +2  conv +digits_conv0_fwd, digits_conv1_fwd$", out, re.M)
         assert re.search(r"^  arg  digits_fc3_weight +f32\[10,84\]$", out, re.M)
         assert "parameters: 9, 44416 elements, 0.18 MB" in out
@@ -1098,7 +1098,7 @@ class TestJson:
     def test_inspect(self, capsys):
         found = self.document(capsys, "inspect", MODEL)
         assert (found["inputs"], found["missing_parameters"]) == (["data"], [])
-        assert found["types"] == {"data": "f32[?,1,?,?]"}
+        assert found["types"] == {"data": "f32[?,1,?,?]", "digits_dot0_output": "f32[?,10]"}
         assert {"name": "Convolution", "nodes": 2, "kernel": "conv"} in found["operators"]
         assert {p["dtype"] for p in found["parameters"]} == {"float32"}
 
