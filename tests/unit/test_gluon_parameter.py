@@ -1,6 +1,8 @@
 """Parameter, Constant and ParameterDict: initialising, writing in place, casting, files, errors."""
 
+import copy
 import os
+import pickle
 import subprocess
 import sys
 
@@ -490,6 +492,16 @@ def test_a_trainer_updates_an_array_that_replaces_a_parameters():
         trainer.step(1)
     assert first.asnumpy().tolist() == [[0.5, -0.5]]
     assert net.weight.data().asnumpy().tolist() == [[-0.5, -1.5]]
+
+
+def test_a_copy_of_a_parameter_takes_other_arrays_too():
+    net, x = gluon.nn.Dense(1, in_units=2, use_bias=False), mx.nd.ones((1, 2))
+    net.initialize(mx.init.One())
+    for copied in (copy.deepcopy(net), pickle.loads(pickle.dumps(net))):
+        copied.hybridize()
+        assert copied(x).asscalar() == 2
+        copied.weight._data[0] = mx.nd.array([[3, 4]])
+        assert copied(x).asscalar() == 7
 
 
 def test_a_checkpoint_taken_apart_by_the_program():

@@ -81,7 +81,7 @@ def compared(options, folder, threads):
     title = f"8 bits, batch 1, {threads} thread{'s' * (threads > 1)}"
     return {
         "title": title,
-        "unit": f"ms of {kind} a call and error in deviations of the output; {known}",
+        "unit": f"ms of {kind} a call and error in deviations of the float32 output; {known}",
         **cpu_and_commit(options.note),
         "commands": [f"python tools/peers/int8.py --peers PYTHON --threads {threads}"],
         "columns": COLUMNS,

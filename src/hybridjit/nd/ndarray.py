@@ -664,30 +664,18 @@ _power = _binary(
 
 
 def power(base: object, exp: object, out: NDArray | None = None) -> Any:
-    """``base ** exp`` of arrays or numbers. Shapes are broadcast.
-
-    Parameters
-    ----------
-    base : NDArray or number
-        First operand.
-    exp : NDArray or number
-        Second operand, of the same element type.
-    out : NDArray, optional
-        Array that receives the result.
-
-    Raises
-    ------
-    TypeError
-        For other operands.
-    MXNetError
-        For shapes that cannot be broadcast, and different element types.
-
-    Examples
-    --------
-    >>> nd.power(nd.array([2, 3]), exp=2).asnumpy()
-    array([4., 9.], dtype=float32)
-    """
     return _power(base, exp, out)
+
+
+power.__doc__ = f"""base ** exp
+
+{_OPERANDS.replace("lhs", "base").replace("rhs", "exp")}
+
+Examples
+--------
+>>> nd.power(nd.array([2, 3]), exp=2).asnumpy()
+array([4., 9.], dtype=float32)
+"""
 
 
 maximum = _symmetric("maximum", max, "The larger of the two.")

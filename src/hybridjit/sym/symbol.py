@@ -144,18 +144,15 @@ class Symbol(Outputs):
         return binding.simple_bind(self, ctx, type_dict, stype_dict, kwargs, grad_req, group2ctx)
 
     def optimize_for(self, backend: str, *args: object, **kwargs: object) -> Symbol:
-        """The symbol as a backend of MXNet has it.
+        """The graph that MXNet's backend of this name makes of the symbol.
 
         ``MKLDNN_QUANTIZE`` fuses layers as before and after
         :func:`contrib.quantization.quantize_model`; for other names, this is the symbol itself.
         """
-        if backend != "MKLDNN_QUANTIZE":
-            return self
-        finished: Symbol = quantization.finished(self)
-        return finished
+        return self.get_backend_symbol(backend)
 
     def get_backend_symbol(self, backend: str) -> Symbol:
-        """The symbol as a backend of MXNet has it.
+        """The graph that MXNet's backend of this name makes of the symbol.
 
         ``MKLDNN_QUANTIZE`` fuses layers as before and after
         :func:`contrib.quantization.quantize_model`; for other names, this is the symbol itself.

@@ -97,8 +97,8 @@ def interleaved_spec(
 
 def emit_interleaved(b: LoopBuilder, spec: InterleavedSpec, args: Arguments) -> None:
     """for (count, pixels) by vectors: results = program(operands) of each plane, interleaved"""
-    reads = [args.pointer(f"x{i}") for i in range(len(spec.reads))]
-    writes = [args.pointer(f"y{i}") for i in range(len(spec.writes))]
+    reads = args.pointers("x", len(spec.reads))
+    writes = args.pointers("y", len(spec.writes))
     count = args.integer("count")
     read_strides, write_strides = (
         [args.given(each) for each in side] for side in (spec.reads, spec.writes)

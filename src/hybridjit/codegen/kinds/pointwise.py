@@ -183,9 +183,9 @@ def _split_inner(sizes: Ints, columns: list[Ints]) -> tuple[Ints, list[Ints]]:
 def emit_pointwise(b: LoopBuilder, spec: PointwiseSpec, args: Arguments) -> None:
     """for (count, *dims): results = program(operands), vectors along the last axis."""
     arrays = len(spec.reads) - spec.factors
-    reads = [args.pointer(f"x{i}") for i in range(arrays)]
+    reads = args.pointers("x", arrays)
     reads += [args.number(f"x{arrays + i}", t) for i, t in enumerate(_types(spec)[0][arrays:])]
-    writes = [args.pointer(f"y{i}") for i in range(len(spec.writes))]
+    writes = args.pointers("y", len(spec.writes))
     count = args.integer("count")
     strides = [[args.given(each) for each in side] for side in (spec.reads, spec.writes)]
     inner = [[each[-1] for each in side] for side in strides]

@@ -90,8 +90,8 @@ def turned_spec(
 
 def emit_turned(b: LoopBuilder, spec: TurnedSpec, args: Arguments) -> None:
     """for (count, *dims[:-2]), rows, columns by squares: results = program(operands)"""
-    reads = [args.pointer(f"x{i}") for i in range(len(spec.reads))]
-    writes = [args.pointer(f"y{i}") for i in range(len(spec.writes))]
+    reads = args.pointers("x", len(spec.reads))
+    writes = args.pointers("y", len(spec.writes))
     count = args.integer("count")
     read_strides, write_strides = (
         [args.given(each) for each in side] for side in (spec.reads, spec.writes)

@@ -39,6 +39,10 @@ class Arguments:
         dtype = dtype or self._builder.target.element.stored
         return Pointer(self._load(PTR, name).ref, dtype, ELEMENTS[dtype].stored)
 
+    def pointers(self, name: str, count: int) -> list[Value]:
+        """Addresses of operands or results with numbered names, of the stored type."""
+        return [self.pointer(f"{name}{i}") for i in range(count)]
+
     def working(self, name: str) -> Value:
         """An address of packed weights or of scratch memory, which have the type of lanes."""
         return self.pointer(name, self._builder.dtype)
