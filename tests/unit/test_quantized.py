@@ -11,6 +11,7 @@ from compiling import OF_BYTES, call, compiled, plan_of, run_compiled, run_refer
 from hybridjit._core.config import override
 from hybridjit._core.options import Options
 from hybridjit.ops import lookup, run_ref
+from hybridjit.runtime.threads import threads
 
 RANDOM = np.random.default_rng(3)
 FILTERS, SIZES = {"kernel": (3, 3), "pad": (1, 1)}, (3, 37, 64)
@@ -124,6 +125,28 @@ def test_depthwise_layers_add_operands_of_channels_and_of_pixels(target, images,
     ]
     with override(target=target):
         found = run_compiled(outputs, arrays, ["w", "s", "t"])
+    for one, other in zip(found, run_reference(outputs, arrays)):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_layers_in_parts_have_the_same_bytes_with_any_number_of_threads(count):
+    """Of a line and of rows that are not a multiple of the parts."""
+    images, height, width, channels, filters = 2, 15, 13, 100, 200
+    arrays = {
+        "x": some_bytes(images, height, width, channels, dtype="uint8"),
+        "w": some_bytes(filters, 1, 1, channels),
+        "v": some_bytes(filters, 3, 3, 1),
+    }
+    how = {"no_bias": True, "layout": "NHWC", "num_filter": filters}
+    sums = call("_integer_convolution", var("x"), var("w"), kernel=(1, 1), **how)
+    made = call(
+        "_to_bytes", call("Cast", sums, dtype="float32"), scale=2e3, zero=128, dtype="uint8"
+    )
+    how |= {"kernel": (3, 3), "pad": (1, 1), "num_group": filters}
+    outputs = [made, call("_integer_convolution", made, var("v"), **how)]
+    with threads(count):
+        found = run_compiled(outputs, arrays, ["w", "v"])
     for one, other in zip(found, run_reference(outputs, arrays)):
         np.testing.assert_array_equal(one, other)
 

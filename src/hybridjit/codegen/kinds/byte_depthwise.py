@@ -25,6 +25,8 @@ from ..llvm.types import I8, I16, I32, Value, constant_of, vector_of
 from ..packing import ChannelPacking
 from ..spec import Ints, KernelSpec, Program
 from .conv.choose import layer_of
+from .conv.choose_direct import lines_of_part
+from .conv.direct import place_in_image
 from .conv.layer import Layer
 from .parts.arguments import Arguments
 from .parts.partial import read_vector
@@ -99,6 +101,7 @@ class ByteDepthwiseSpec(KernelSpec):
 
     rows_out  rows of results that are computed from the same words
     cols      columns of results whose sums are kept in registers
+    rows      units of ``rows_out`` rows that are computed for all channels before the next
     vector_bytes  width of vectors for few channels, else 0
     """
 
@@ -113,9 +116,11 @@ class ByteDepthwiseSpec(KernelSpec):
     writes: tuple[Ints, ...]
     rows_out: int
     cols: int
+    rows: int
     element: ElementTypes = QUADS
     program: Program = Program(1)
     vector_bytes: int = 0
+    groups = 1
     kind = "byte_depthwise"
     needs_passes = False
 
@@ -139,6 +144,7 @@ def choose_byte_depthwise(step: Step, setting: Setting) -> tuple[Call, ...]:
         channels=anchor.shape[-1],
         rows_out=rows_out,
         cols=_columns(rows_out, target),
+        rows=lines_of_part(-(-layer.out[1] // rows_out), layer.out),
         vector_bytes=target.vector_bytes if target != setting.target else 0,
         **layer.tensors,
     )
@@ -185,19 +191,20 @@ def emit_byte_depthwise(b: LoopBuilder, spec: ByteDepthwiseSpec, args: Arguments
     reads, writes = args.of_program(spec.program)
     batch = args.integer("batch")
     width = _WORD * b.lanes
-    full, rest = divmod(spec.channels, width)
-    blocks = full + (rest > 0)
+    full, others = divmod(spec.channels, width)
+    blocks = full + (others > 0)
     rows = -(-spec.out[1] // spec.rows_out)
     b.balance(rows * blocks)
     with b.each_unit(b.mul(batch, rows * blocks), args.share, args.shares) as unit:
-        image, row, block = b.split(unit.index, (0, rows, blocks))
+        image, rest = b.divmod(unit.index, rows * blocks)
+        _, block, row, _ = place_in_image(b, spec, rest, rows, blocks)
         pointers = (x, w, bias, reads, writes)
         if full:
             with b.when(b.less(block, full)):
                 _Rows(b, spec, pointers, image, row, block, width).emit()
-        if rest:
+        if others:
             with b.when(b.less(full - 1, block)):
-                _Rows(b, spec, pointers, image, row, block, rest).emit()
+                _Rows(b, spec, pointers, image, row, block, others).emit()
 
 
 class _Rows:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import groupby
+from typing import Protocol
 
 from ...call import rounds_of
 from ...llvm.builder import LoopBuilder
 from ...llvm.indices import Index
 from ...llvm.types import I64, Value
-from ..byte_tiles.spec import ByteTilesSpec
+from ...spec import Extent
 from ..parts.arguments import Arguments
 from ..parts.gemm import (
     ending_in_half,
@@ -69,8 +70,17 @@ def emit_conv(b: LoopBuilder, spec: ConvSpec, args: Arguments) -> None:
                 _emit_columns(b, spec, kind, place, tiles, column)
 
 
+class _Chunked(Protocol):
+    """A spec whose units are computed for all groups and blocks, ``rows`` lines at a time."""
+
+    @property
+    def groups(self) -> Extent: ...
+    @property
+    def rows(self) -> Extent: ...
+
+
 def place_in_image(
-    b: LoopBuilder, spec: ConvSpec | ByteTilesSpec, unit: Index, lines: Index, blocks: Index
+    b: LoopBuilder, spec: _Chunked, unit: Index, lines: Index, blocks: Index
 ) -> tuple[Index, Index, Index, Index]:
     """Group, block, line and the line's number in its chunk, for a unit of an image.
 
