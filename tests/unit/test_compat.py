@@ -207,6 +207,18 @@ def test_names_that_python_took_away(tmp_path):
     assert done.stdout == "True True\n", done.stderr
 
 
+def test_submodules_of_packages_that_mxnet_had_loaded(tmp_path):
+    text = (
+        "import multiprocessing, urllib, http, importlib\n"
+        "import mxnet\n"
+        "print(multiprocessing.pool.Pool, urllib.request.urlopen, http.client, importlib.util)\n"
+        "multiprocessing.pools\n"
+    )
+    done = run("-m", "hybridjit.run", program(tmp_path, text))
+    assert done.stdout.startswith("<class 'multiprocessing.pool.Pool'>")
+    assert "module 'multiprocessing' has no attribute 'pools'" in done.stderr
+
+
 def test_numpys_names_are_left_alone_without_the_program(tmp_path):
     text = "import hybridjit, numpy as np; print('product' in vars(np), 'float_' in vars(np))"
     has = {name: str(name in vars(np)) for name in ("product", "float_")}
