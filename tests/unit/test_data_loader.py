@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import multiprocessing
 import os
+import pickle
 import random
 import resource
 import signal
@@ -11,6 +13,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from multiprocessing.pool import ThreadPool
 
 import numpy as np
 import pytest
@@ -398,3 +401,61 @@ def test_a_fork_of_the_program_cannot_use_the_workers(way):
     assert len(list(loader)) == 4
     os.close(ours)
     os.close(theirs)
+
+
+# ---- loaders of other packages, which extend MXNet's iterator over a pool ------------------------
+
+
+def _pickled(indices, scale, batchify):
+    """A worker's function, as loaders of other packages define it."""
+    made = io.BytesIO()
+    mx.gluon.data.dataloader.ForkingPickler(made, pickle.HIGHEST_PROTOCOL).dump(
+        batchify([nd.array([i * scale]) for i in indices])
+    )
+    return made.getvalue()
+
+
+class _Scaling(gluon.data.dataloader._MultiWorkerIter):
+    """Batches that are multiplied by their number."""
+
+    def _push_next(self):
+        indices = next(self._iter, None)
+        if indices is not None:
+            arguments = (indices, self._sent_idx, self._batchify_fn)
+            self._data_buffer[self._sent_idx] = self._worker_pool.apply_async(_pickled, arguments)
+            self._sent_idx += 1
+
+
+class _ScalingLoader(DataLoader):
+    def __iter__(self):
+        with multiprocessing.get_context("fork").Pool(2) as pool:
+            yield from _Scaling(
+                pool, self._batchify_fn, self._batch_sampler, pin_memory=self._pin_memory,
+                pin_device_id=self._pin_device_id, prefetch=self._prefetch,
+            )  # fmt: skip
+
+
+@pytest.mark.parametrize("prefetch", [0, 1, 7])
+def test_a_subclass_requests_batches_from_its_own_pool(prefetch):
+    loader = _ScalingLoader(np.zeros(5), 2, pin_memory=True, pin_device_id=1, prefetch=prefetch)
+    batches = list(loader)
+    assert [b.asnumpy().ravel().tolist() for b in batches] == [[0, 0], [2, 3], [8]]
+    assert {b.context for b in batches} == {mx.cpu_pinned(1)}
+
+
+def test_a_pool_of_threads_returns_batches_themselves():
+    def work(indices, batchify, dataset):
+        return batchify([dataset[i] for i in indices])
+
+    order = gluon.data.BatchSampler(gluon.data.SequentialSampler(4), 2)
+    with ThreadPool(1) as pool:
+        made = gluon.data.dataloader._MultiWorkerIter(
+            pool, nd.array, order, worker_fn=work, dataset=[4, 5, 6, 7], prefetch=1
+        )
+        assert len(made) == 2
+        assert [batch.asnumpy().tolist() for batch in made] == [[4, 5], [6, 7]]
+        slow = gluon.data.dataloader._MultiWorkerIter(
+            pool, nd.array, order, worker_fn=lambda *_: time.sleep(1), dataset=[4], timeout=0.01
+        )
+        with pytest.raises(multiprocessing.TimeoutError):
+            slow.next()

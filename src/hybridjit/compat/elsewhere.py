@@ -125,6 +125,8 @@ PRIVATE: list[tuple[str, str, dict[str, str]]] = [
     ("gluon", "gluon.structure", {"tensor_types": "tensor_types"}),
     ("gluon.block", "gluon.structure", {"_flatten": "flatten"}),
     ("gluon.data.dataloader", "util", {"_thread_worker_initializer": "set_np"}),
+    ("gluon.data.dataloader", "gluon.data.dataloader", {"_as_in_context": "as_in_context"}),
+    ("gluon.data.dataloader", "gluon.data.pooled", {"_MultiWorkerIter": "MultiWorkerIter"}),
     ("gluon.loss", "gluon.loss.base", {"_reshape_like": "reshape_like"}),
     ("gluon.nn.conv_layers", "gluon.nn.pool_layers", {"_Pooling": "_Pooling"}),
     ("gluon.nn.conv_layers", "compat.private_names", {"_infer_weight_shape": "weight_shapes"}),

@@ -15,9 +15,6 @@ from .modules import module_at, part_of
 _TRAINS = (
     "is a part of training that hybridjit does not have: train with gluon.Trainer or Module.fit"
 )
-_WORKERS = (
-    "belongs to MXNet's worker processes, which hybridjit implements differently: use DataLoader"
-)
 _LIBRARY = (
     "calls MXNet's C library, which hybridjit does not have: use the functions of nd, sym and gluon"
 )
@@ -34,7 +31,6 @@ _MANAGER_NAMES = [
 PLACEHOLDERS: dict[str, tuple[list[str], str]] = {
     "base": (_LIBRARY_NAMES, _LIBRARY),
     "executor_manager": (_MANAGER_NAMES, _TRAINS),
-    "gluon.data.dataloader": (["ForkingPickler", "_MultiWorkerIter"], _WORKERS),
 }
 
 

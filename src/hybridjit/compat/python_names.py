@@ -16,7 +16,7 @@ import urllib
 from collections.abc import Callable
 from types import ModuleType
 
-# Submodules that MXNet imports: programs use them without an import of their own.
+# Submodules that MXNet imports: programs use them without an import statement.
 _LOADED_BY_MXNET = {
     http: ("client", "cookiejar", "cookies"),
     importlib: ("abc", "metadata", "resources", "util"),

@@ -50,12 +50,19 @@ def default_batchify_fn(data: Sequence[Sample]) -> Batch:
 default_mp_batchify_fn = default_batchify_fn
 
 
-def _as_in_context(data: Batch, ctx: Context) -> Batch:
-    """NDArrays in nested lists, on ``ctx``; also called by loaders of other packages."""
+def __getattr__(name: str) -> Any:
+    """Import ForkingPickler, which loaders of other packages take from this module."""
+    if name == "ForkingPickler":
+        return importlib.import_module("multiprocessing.reduction").ForkingPickler
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def as_in_context(data: Batch, ctx: Context) -> Batch:
+    """NDArrays in nested lists, on ``ctx``."""
     if isinstance(data, NDArray):
         return data.as_in_context(ctx)
     if isinstance(data, (list, tuple)):
-        return [_as_in_context(item, ctx) for item in data]
+        return [as_in_context(item, ctx) for item in data]
     return data
 
 
@@ -162,7 +169,8 @@ class DataLoader:
                 "batch_sampler is specified."
             )
         self._batch_sampler = batch_sampler
-        self._pinned = cpu_pinned(pin_device_id) if pin_memory else None
+        # Loaders of other packages, which extend this class, read these two.
+        self._pin_memory, self._pin_device_id = pin_memory, pin_device_id
         self._timeout = timeout
         self._prefetch = max(0, 2 * self._num_workers if prefetch is None else int(prefetch))
         self._auto_reload = auto_reload
@@ -192,9 +200,9 @@ class DataLoader:
             batches: Iterator[Batch] = (make(indices) for indices in self._batch_sampler)
         else:
             batches = self._ahead(self._workers)
-        pinned = self._pinned
-        if pinned is not None:
-            batches = (_as_in_context(batch, pinned) for batch in batches)
+        if self._pin_memory:
+            pinned = cpu_pinned(self._pin_device_id)
+            batches = (as_in_context(batch, pinned) for batch in batches)
         yield from batches
 
     def _ahead(self, workers: _Workers) -> Iterator[Batch]:
