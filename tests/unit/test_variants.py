@@ -758,6 +758,25 @@ def test_layers_by_strassens_algorithm_share_one_kernel(monkeypatch):
     assert len(specs) == 4 and len(set(specs)) == 2, specs  # the first reads channels first
 
 
+@pytest.mark.parametrize("winograd", [True, "always"])
+def test_windows_along_a_line_share_one_kernel_for_all_numbers_of_tiles(monkeypatch, winograd):
+    """Channels, filters and blocks are arguments; the last rows fill small register tiles."""
+    made = specs_of_templates(monkeypatch)
+    net = sequence(*(nn.Conv1D(n, 3, activation="relu") for n in (64, 128, 96)))
+    net.initialize(mx.init.Normal(0.1))
+    net.hybridize(dynamic={"data": [0, 2]}, winograd=winograd)
+    shapes = [(n, 32, length) for n in (1, 3) for length in (7, 23, 31, 60, 100, 187, 410)]
+    inputs = [arrays(shape, shape[2]) / 50 for shape in shapes]
+    found = [net(x).asnumpy() for x in inputs]
+    net.hybridize(dynamic=False, winograd=winograd)
+    for x, one in zip(inputs, found):
+        np.testing.assert_array_equal(net(x).asnumpy(), one)
+    specs = {spec for one in made for spec in one if spec.startswith("winograd")}
+    tiles = {spec.split()[1] for spec in specs}
+    assert specs and all(" tail=" in spec for spec in specs), specs
+    assert len(specs) <= 2 * len(tiles), specs  # one or two vectors of filters
+
+
 def test_a_further_size_counts_without_the_code_and_the_plan_of_its_variant():
     """Hundreds of sizes are kept: a decoder's cache of keys and values has a new one each token."""
     net = mlp()

@@ -15,6 +15,7 @@ from functools import reduce
 from ...llvm.builder import LoopBuilder
 from ...llvm.indices import Index
 from ...llvm.types import I16, I32, Pointer, Value, constant_of, vector_of
+from ...spec import Extent
 from ..conv.transforms import both_ways
 from ..conv.winograd import Winograd
 from ..parts.arguments import Arguments
@@ -58,7 +59,7 @@ class _ByteWinograd(Winograd):
 
         both_ways(b, _as_shorts(self.halves), (down.points, across.reach), column, row)
 
-    def _channels(self) -> int:
+    def _channels(self) -> Extent:
         return self.row_step
 
     def _sums_so_far(self, m: Value, row: Index, column: Index) -> list[Value]:

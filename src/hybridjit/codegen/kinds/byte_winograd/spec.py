@@ -49,7 +49,8 @@ class ByteWinogradSpec(WinogradSpec):
     @property
     def of_part(self) -> int:
         """Channels of a part."""
-        return self.ic // self.parts
+        channels: int = self.ic
+        return channels // self.parts
 
     def row_step(self, lanes: int) -> int:
         """Words of a row of transformed data, each of two channels."""

@@ -53,6 +53,7 @@ from .choose_strassen import block_of_any, strassen_spec, suits_strassen
 from .choose_winograd import (
     live_winograd_specs,
     suits_winograd,
+    tiles_of_any,
     winograd_blocks,
     winograd_sizes,
     winograd_spec,
@@ -319,6 +320,8 @@ def with_extents(spec: Way, layer: Layer, target: Target) -> Way:
         extents.update(_pinned(spec, layer, more["inside"]))
     if isinstance(spec, StrassenSpec):
         more.update(block_of_any(spec, target))
+    if isinstance(spec, WinogradSpec):
+        more.update(tiles_of_any(spec, layer, target))
     return replace(spec, **extents, **more)
 
 
@@ -376,7 +379,9 @@ def _packings(spec: Way, target: Target) -> tuple[Packing, ChannelPacking]:
 
 def _of_filters(spec: WinogradSpec, target: Target) -> WinogradPacking:
     """The spec for packing filters: groups with full blocks of filters are packed as one group."""
-    groups = spec.groups if spec.oc % (spec.nv * target.lanes) else 1
+    groups = spec.groups
+    if groups > 1 and spec.oc % (spec.nv * target.lanes) == 0:
+        groups = 1
     lines = () if spec.is_plain else spec.lines
     return WinogradPacking(spec.m, target.lanes, spec.nv, lines, spec.depth[0], groups)
 

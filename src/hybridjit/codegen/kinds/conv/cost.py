@@ -162,12 +162,14 @@ def _sums(line: Line) -> int:
 
 def _blocks_of_tiles(layer: Layer, spec: WinogradSpec) -> int:
     """Number of times that filters are transformed, if each block of tiles does so."""
-    return -(-layer.images * spec.tiles_of_image // spec.tiles)
+    blocks: int = -(-layer.images * spec.tiles_of_image // spec.tiles)
+    return blocks
 
 
 def _blocks_of_image(spec: WinogradSpec) -> int:
     """Number of times that an image's blocks of tiles read the filters."""
-    return -(-spec.tiles_of_image // spec.tiles)
+    blocks: int = -(-spec.tiles_of_image // spec.tiles)
+    return blocks
 
 
 def _evicted(spec: WinogradSpec, nbytes: int, target: Target) -> float:

@@ -21,7 +21,7 @@ from ...._core.target import SINGLE, Target
 from ...call import Call, GivenNumbers
 from ...spec import KernelSpec
 from ..parts.gemm import MOST_GIVEN, Ahead
-from .spec import ConvSpec, DepthwiseSpec, StrassenSpec
+from .spec import ConvSpec, DepthwiseSpec, StrassenSpec, WinogradSpec
 
 # Assumed size of a result for such a kernel: large enough to divide its units among threads.
 _USUAL = (1, 64, 64)
@@ -86,6 +86,10 @@ def with_given_channels(spec: Any, numbers: GivenNumbers, target: Target) -> Any
     if is_given and _has_whole_halves(spec, target):
         ahead = _products_ahead(spec)
         return _given(replace(spec, usual=_USUAL_POSITIONS, ahead=ahead), numbers)
+    if isinstance(spec, WinogradSpec) and spec.tail:
+        fields = [name for name in spec.extents if name != "blocks"]
+        given = _given(replace(spec, usual=_USUAL), numbers, fields)
+        return replace(given, blocks=numbers.any(spec.blocks))
     if isinstance(spec, DepthwiseSpec) and _has_whole_tiles(spec, target):
         return _given(replace(spec, usual=_USUAL), numbers)
     return spec

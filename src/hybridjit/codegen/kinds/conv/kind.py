@@ -10,10 +10,10 @@ from ..weights.spec import FiltersSpec, PackSpec, PiecesSpec
 from .choose import choose_conv
 from .depthwise import emit_depthwise
 from .direct import emit_conv
+from .given_winograd import emit_winograd
 from .spec import ConvSpec, DepthwiseSpec, StrassenSpec, WinogradSpec
 from .strassen import emit_strassen
 from .transposed import choose_deconv
-from .winograd import emit_winograd
 
 register(
     "conv",

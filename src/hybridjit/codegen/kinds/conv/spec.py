@@ -90,19 +90,21 @@ class WinogradSpec(KernelSpec):
     groups  of ``ic`` channels in and ``oc`` out, stored one after the other
     live    None if filters are packed by ``WinogradPacking``; else the kernel transforms them
     usual   as for ConvSpec
+    tail    if the channels and blocks are given, the rows of a smaller register tile, a divisor of
+            ``mr``, for the last rows of a block; then ``tiles``, a multiple of it, is a maximum
     """
 
     m: int
     inp: Extents
     out: Extents
     pad: Ints
-    ic: int
-    oc: int
+    ic: Extent
+    oc: Extent
     xs: Extents
     reads: tuple[Extents, ...]
     writes: tuple[Extents, ...]
-    tiles: int
-    blocks: int
+    tiles: Extent
+    blocks: Extent
     mr: int
     nv: int
     unroll: int
@@ -115,8 +117,9 @@ class WinogradSpec(KernelSpec):
     live: LiveFilters | None = None
     groups: int = 1
     usual: Ints = ()
+    tail: int = 0
     kind = "winograd"
-    extents = EXTENTS
+    extents = (*EXTENTS, "ic", "oc", "tiles", "blocks")
     needs_passes = False
 
     @property
@@ -144,7 +147,8 @@ class WinogradSpec(KernelSpec):
     @property
     def channels(self) -> int:
         """Elements of a transformed tile at each point: channels of all taps along the depth."""
-        return self.depth[0] * self.ic
+        channels: int = self.depth[0] * self.ic
+        return channels
 
     @property
     def points(self) -> int:
@@ -154,7 +158,8 @@ class WinogradSpec(KernelSpec):
     @property
     def rows(self) -> int:
         """Rows of the products: tiles rounded up to full register tiles."""
-        return -(-self.tiles // self.mr) * self.mr
+        tiles: int = self.tiles
+        return tiles if self.tail else -(-tiles // self.mr) * self.mr
 
     def row_step(self, lanes: int) -> int:
         """Floats of a row of transformed data: the channels in full vectors."""

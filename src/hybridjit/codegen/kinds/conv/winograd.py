@@ -20,7 +20,7 @@ from ...._core.frozen import replace
 from ...llvm.builder import LoopBuilder
 from ...llvm.indices import Index
 from ...llvm.types import Value
-from ...spec import Ints
+from ...spec import Extent, Ints
 from ..parts.addresses import Addresses, Corner, Inside, Places
 from ..parts.arguments import Arguments
 from ..parts.gemm import Ahead, Rows, line_elements, multiply
@@ -34,11 +34,6 @@ from .transforms import both_ways, from_points, into_points
 
 # Number of blocks of tiles of an image up to which the position of a smaller one matters.
 _FEW_BLOCKS = 7
-
-
-def emit_winograd(b: LoopBuilder, spec: WinogradSpec, args: Arguments) -> None:
-    """y[n,o,f] = program(bias[f] + sum over taps and channels of x * w), by tiles."""
-    (_LiveWinograd if spec.live else Winograd)(b, spec, args).emit()
 
 
 def _reads_inside(spec: WinogradSpec) -> bool:
@@ -75,24 +70,9 @@ class Winograd:
             for size, d, line in zip(spec.out[1:], spec.dilate, spec.lines)
         ]
         self.of_image = b.product((spec.out[0], *self.grid, *spec.dilate))
-        # Approximate number of blocks of tiles of an image.
-        usual = replace(spec, out=spec.usual) if spec.usual else spec
-        self.usual_blocks = -(-usual.tiles_of_image // spec.tiles)
         self.width = spec.nv * b.lanes
-        self.padded = -(-spec.channels // b.lanes) * b.lanes
-        self.row_step = spec.row_step(b.lanes)
-        self.v_step = spec.rows * self.row_step + 16
-        self.m_step = spec.rows * self.width * spec.blocks + 16
-        v, m, rest = spec.scratch_floats(b.lanes)
-        filters = spec.filter_floats(b.lanes)
-        self.v = b.at(scratch, b.mul(args.tid, v + m + rest + sum(filters)))
-        self.m = b.at(self.v, v)
-        self.filters = b.at(self.m, m)
-        self.zeros = b.at(self.filters, sum(filters))
-        self.waste = b.at(self.zeros, self.padded)
         self.down, self.across = spec.lines
-        self.columns = -(-spec.oc // self.width)
-        self.shares_tiles = self.columns == spec.groups == 1 and not spec.live
+        self._divide(scratch)
         self.data = self._places(_reads_inside(spec), self.down.reach, self.across.reach)
         halves = self.down.points * self.across.reach, self.down.m * self.across.points
         self.halves = self._memory(max(halves))
@@ -101,6 +81,31 @@ class Winograd:
 
     def _take_filters(self, args: Arguments) -> None:
         self.u = args.working("u")
+
+    def _divide(self, scratch: Value) -> None:
+        """Divide the work into blocks, and a thread's memory into data, products and the rest."""
+        b, spec = self.b, self.spec
+        # Approximate number of blocks of tiles of an image.
+        usual = replace(spec, out=spec.usual) if spec.usual else spec
+        self.usual_blocks = -(-usual.tiles_of_image // spec.tiles)
+        self.padded: Extent = -(-spec.channels // b.lanes) * b.lanes
+        self.row_step: Extent = spec.row_step(b.lanes)
+        self.v_step: Extent = spec.rows * self.row_step + 16
+        self.of_row: Extent = self.width * spec.blocks
+        self.m_step: Extent = spec.rows * self.of_row + 16
+        v, m, rest = spec.scratch_floats(b.lanes)
+        filters = spec.filter_floats(b.lanes)
+        self.v = b.at(scratch, b.mul(self.args.tid, v + m + rest + sum(filters)))
+        self.m = b.at(self.v, v)
+        self.filters = b.at(self.m, m)
+        self.zeros = b.at(self.filters, sum(filters))
+        self.waste = b.at(self.zeros, self.padded)
+        self.columns: Extent = -(-spec.oc // self.width)
+        self.shares_tiles = self.columns == spec.groups == 1 and not spec.live
+        self.last = spec.oc % b.lanes
+        self.usual_rows, self.usual_columns = spec.rows, spec.blocks
+        self.usual_vectors: int = self.padded // b.lanes
+        self.usual_chunks = -(-self.columns // spec.blocks)
 
     def _memory(self, count: int) -> Value:
         """Memory for vectors of a tile halfway through its transform."""
@@ -171,21 +176,21 @@ class Winograd:
 
     def _transform_block(self, first: Index, count: Index) -> None:
         b = self.b
-        with b.loop("tiles", 0, count, most=self.spec.rows) as tile:
+        with b.loop("tiles", 0, count, most=self.usual_rows) as tile:
             self._transform_input(b.add(first, tile.index), tile.index)
 
     def _emit_block(self, first: Index, count: Index, start: Index, stop: Index) -> None:
         """A block of tiles, for the blocks of channels from ``start`` to ``stop``."""
         b, spec = self.b, self.spec
-        chunks = -(-self.columns // spec.blocks)
-        with b.loop("chunk", start, stop, spec.blocks, most=chunks) as chunk:
+        with b.loop("chunk", start, stop, spec.blocks, most=self.usual_chunks) as chunk:
             after = b.min(b.add(chunk.index, spec.blocks), stop)
             self._multiply(chunk.index, after, count)
-            with b.loop("tiles", 0, count, most=spec.rows) as tile:
+            with b.loop("tiles", 0, count, most=self.usual_rows) as tile:
                 self._transform_output(b.add(first, tile.index), tile.index, chunk.index, after)
 
     def _clear_zeros(self) -> None:
-        with self.b.loop("zero", 0, self.padded, self.b.lanes) as c:
+        most = self.usual_vectors
+        with self.b.loop("zero", 0, self.padded, self.b.lanes, most=most) as c:
             self.b.store(self.b.splat(0.0), self.zeros, c.index)
 
     # --- addresses ---
@@ -215,7 +220,7 @@ class Winograd:
         for tap in range(taps):
             place = (image, b.add(near, tap * apart), top, left)
             self._note_places(place)
-            self._transform_slice(b.at(target, tap * spec.ic))
+            self._transform_slice(b.at(target, b.mul(tap, spec.ic)))
 
     def _note_places(self, place: tuple[Index, Index, Index, Index]) -> None:
         """Store the addresses of a tile's data in one slice of the depth."""
@@ -253,12 +258,17 @@ class Winograd:
             return into_points(b, down, [read_vector(b, at, c, 1, lanes) for at in places])
 
         def row(r: Index, half: list[Value]) -> None:
-            at = b.at(place, b.mul(r, across.points * self.v_step))
+            at = b.at(place, b.mul(r, self._data_step(across.points)))
             for q, value in enumerate(into_points(b, across, half)):
-                b.store(value, at, q * self.v_step)
+                b.store(value, at, self._data_step(q))
 
         size, is_any = (down.points, across.reach), bool(self.spec.usual)
         both_ways(b, self.halves, size, column, row, is_any)
+
+    def _data_step(self, points: int) -> Index:
+        """Elements of transformed data between points that are ``points`` apart."""
+        step: Index = points * self.v_step
+        return step
 
     def _channel_of_data(self, c: Index) -> Index:
         """The offset of a channel in a row of transformed data."""
@@ -268,8 +278,8 @@ class Winograd:
 
     def _multiply(self, start: Index, stop: Index, count: Index) -> None:
         b, spec = self.b, self.spec
-        size = self._channels() * self.width
-        each_block = b.loop("block", start, stop, most=spec.blocks)
+        size = b.mul(self._channels(), self.width)
+        each_block = b.loop("block", start, stop, most=self.usual_columns)
         with each_block as block, b.loop("point", 0, spec.points) as point:
             number = b.add(b.mul(block.index, spec.points), point.index)
             v = b.at(self.v, b.mul(point.index, self.v_step))
@@ -311,15 +321,15 @@ class Winograd:
 
     def _first_sum(self, row: Index, column: Index) -> Index:
         """The offset of a tile's first product."""
-        return self.b.add(self.b.mul(row, self.width * self.spec.blocks), column)
+        return self.b.add(self.b.mul(row, self.of_row), column)
 
     def _offsets(self) -> list[int]:
         """The offsets of its products from there on."""
         spec, lanes = self.spec, self.b.lanes
-        step = self.width * spec.blocks
+        step = self.of_row
         return [r * step + j * lanes for r in range(spec.mr) for j in range(spec.nv)]
 
-    def _channels(self) -> int:
+    def _channels(self) -> Extent:
         """Number of channels whose products are summed at a time."""
         return self.spec.channels
 
@@ -354,7 +364,7 @@ class Winograd:
                 columns,
                 outside,
             )
-        source = b.at(self.m, b.mul(row, self.width * spec.blocks))
+        source = b.at(self.m, b.mul(row, self.of_row))
         added = [b.at(pointer, channel) for pointer in self._added()]
         size = b.min(b.sub(spec.oc, channel), b.mul(b.sub(stop, start), self.width))
         self._each_vector(size, lambda c, lanes: self._output_vector(source, added, c, lanes))
@@ -365,21 +375,22 @@ class Winograd:
 
     def _each_vector(self, size: Index, body: Callable[[Index, int], None]) -> None:
         """The channels of a chunk: full vectors, then the last, partial one of all channels."""
-        b, last = self.b, self.spec.oc % self.b.lanes
+        b = self.b
         whole = b.b.and_(b.i64(size), b.i64(-b.lanes))
-        with b.loop("c", 0, whole, b.lanes, most=self.spec.blocks * self.spec.nv) as c:
+        with b.loop("c", 0, whole, b.lanes, most=self.usual_columns * self.spec.nv) as c:
             body(c.index, b.lanes)
-        if last:
+        if self.last:
             with b.when(b.less(whole, size)):
-                body(whole, last)
+                body(whole, self.last)
 
     def _output_vector(self, source: Value, added: Sequence[Value], c: Index, lanes: int) -> None:
         b, down, across = self.b, self.down, self.across
         source, offset = b.at(source, c), b.load(added[0], c)
 
         def column(q: Index) -> list[Value]:
-            place, step = b.at(source, b.mul(q, self.m_step)), across.points * self.m_step
-            return from_points(b, down, [b.load(place, r * step) for r in range(down.points)])
+            place, lines = b.at(source, b.mul(q, self.m_step)), range(down.points)
+            read = [b.load(place, self._product_step(r * across.points)) for r in lines]
+            return from_points(b, down, read)
 
         def row(r: Index, half: list[Value]) -> None:
             for q, value in enumerate(from_points(b, across, half)):
@@ -387,6 +398,11 @@ class Winograd:
 
         size, is_any = (down.m, across.points), bool(self.spec.usual)
         both_ways(b, self.halves, size, column, row, is_any)
+
+    def _product_step(self, points: int) -> Index:
+        """Elements of products between points that are ``points`` apart."""
+        step: Index = points * self.m_step
+        return step
 
     def _store_output(self, r: Index, q: Index, value: Value, c: Index, lanes: int) -> None:
         b, spec = self.b, self.spec
@@ -398,7 +414,7 @@ class Winograd:
         store_epilogue(b, spec.program, value, noted[:split], noted[split:], lanes)
 
 
-class _LiveWinograd(Winograd):
+class LiveWinograd(Winograd):
     """Winograd with filters that are not parameters: a unit of work transforms its filters.
 
     Some channels at a time, which are multiplied while they are cached. Data are stored in the
