@@ -9,6 +9,7 @@ order of :func:`order`, in which weights are packed; sums are brought back to th
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeAlias
 
 import numpy as np
 
@@ -21,7 +22,7 @@ from ..call import Address, Argument, Call, Setting, build_program, views_of
 from ..llvm import ir
 from ..llvm.builder import LoopBuilder
 from ..llvm.indices import Index
-from ..llvm.types import I8, I16, I32, Value, constant_of, vector_of
+from ..llvm.types import I8, I16, I32, Pointer, Value, constant_of, vector_of
 from ..packing import ChannelPacking
 from ..spec import Ints, KernelSpec, Program
 from .conv.choose import layer_of
@@ -194,6 +195,8 @@ def emit_byte_depthwise(b: LoopBuilder, spec: ByteDepthwiseSpec, args: Arguments
     full, others = divmod(spec.channels, width)
     blocks = full + (others > 0)
     rows = -(-spec.out[1] // spec.rows_out)
+    zeros = b.scratch(vector_of(I8, width))
+    b.b.store(constant_of(vector_of(I8, width), 0), zeros, align=1)
     b.balance(rows * blocks)
     with b.each_unit(b.mul(batch, rows * blocks), args.share, args.shares) as unit:
         image, rest = b.divmod(unit.index, rows * blocks)
@@ -201,10 +204,20 @@ def emit_byte_depthwise(b: LoopBuilder, spec: ByteDepthwiseSpec, args: Arguments
         pointers = (x, w, bias, reads, writes)
         if full:
             with b.when(b.less(block, full)):
-                _Rows(b, spec, pointers, image, row, block, width).emit()
+                _Rows(b, spec, pointers, zeros, image, row, block, width).emit()
         if others:
             with b.when(b.less(full - 1, block)):
-                _Rows(b, spec, pointers, image, row, block, others).emit()
+                _Rows(b, spec, pointers, zeros, image, row, block, others).emit()
+
+
+# The words of columns of data.
+Columns: TypeAlias = dict[int, list[Value]]
+
+
+def _by_column(values: Sequence[Value], words: int) -> list[list[Value]]:
+    """The values of each column, which has ``words`` words."""
+    size = _WORD * words
+    return [list(values[at : at + size]) for at in range(0, len(values), size)]
 
 
 class _Rows:
@@ -215,12 +228,13 @@ class _Rows:
         b: LoopBuilder,
         spec: ByteDepthwiseSpec,
         pointers: tuple[Value, Value, Value, list[Value], list[Value]],
+        zeros: Value,
         image: Index,
         row: Index,
         block: Index,
         count: int,
     ) -> None:
-        self.b, self.spec, self.count = b, spec, count
+        self.b, self.spec, self.count, self.zeros = b, spec, count, zeros
         x, w, bias, reads, writes = pointers
         channel = b.mul(block, _WORD * b.lanes)
         self.first = b.mul(row, spec.rows_out)
@@ -236,20 +250,23 @@ class _Rows:
         self.channel = self._of_channels()
         self.biases = self._unpacked_order(self._biases(b.at(bias, channel)))
 
-    def _line(self, base: Value, number: int) -> tuple[Value, Value | None]:
-        """The address of a row of data, and the mask that clears it outside of the data."""
+    def _line(self, base: Value, number: int) -> tuple[Value, Index]:
+        """The address of a row of data and the distance of its columns; for a row outside of the
+        data, the address of zeros and 0.
+        """
         b, spec = self.b, self.spec
         row = b.add(b.mul(self.first, spec.stride[1]), number - spec.pad[1])
         is_inside = spec.pad[1] == 0 and (
             (-(-spec.out[1] // spec.rows_out) * spec.rows_out - 1) * spec.stride[1]
             + spec.kernel[1] <= spec.inp[1]
         )  # fmt: skip
+        address = b.at(base, b.mul(row, spec.xs[2]))
         if is_inside:
-            return b.at(base, b.mul(row, spec.xs[2])), None
+            return address, spec.xs[3]
         exists = b.b.icmp_unsigned("<", b.i64(row), b.i64(spec.inp[1]))
-        row = b.min(b.max(row, 0), spec.inp[1] - 1)
-        mask = b.spread(b.b.sext(exists, I8), _WORD * b.lanes)
-        return b.at(base, b.mul(row, spec.xs[2])), mask
+        chosen = b.b.select(exists, address, self.zeros)
+        step = b.b.select(exists, b.i64(spec.xs[3]), b.i64(0))
+        return Pointer(chosen.ref, "uint8", I8), step
 
     def emit(self) -> None:
         """All columns: those with windows inside in tiles, the others one by one."""
@@ -257,18 +274,48 @@ class _Rows:
         low, high = whole_windows(b, spec)
         assert isinstance(low, int) and isinstance(high, int)
         high = max(low, high)
-        for column in (*range(low), *range(high, spec.out[2])):
-            left = column * spec.stride[2] - spec.pad[2]
-            taps = [t for t in range(spec.kernel[2]) if 0 <= left + t < spec.inp[2]]
-            self._tile(column, 1, taps)
         full = (high - low) // spec.cols * spec.cols
-        every = [*range(spec.kernel[2])]
-        with b.loop("col", low, low + full, spec.cols) as col:
-            self._tile(col.index, spec.cols, every)
+        known: Columns = {}
+        for column in range(low):
+            self._border(column, known)
+        if full:
+            known |= self._tiles(low, low + full, known)
         if high - low > full:
-            self._tile(low + full, high - low - full, every)
+            self._tile(low + full, high - low - full, range(spec.kernel[2]), known)
+        for column in range(high, spec.out[2]):
+            self._border(column, known)
 
-    def _tile(self, column: Index, width: int, taps: Sequence[int]) -> None:
+    def _border(self, column: int, known: Columns) -> None:
+        """A column whose window is partly outside of the data."""
+        left = column * self.spec.stride[2] - self.spec.pad[2]
+        inside = range(max(0, -left), min(self.spec.kernel[2], self.spec.inp[2] - left))
+        self._tile(column, 1, inside, known)
+
+    def _tiles(self, start: int, stop: int, known: Columns) -> Columns:
+        """Tiles of columns from ``start`` to ``stop``; returns the words of the columns of data
+        that the next tile would read too: between tiles they remain in registers.
+        """
+        b, spec = self.b, self.spec
+        left, after = (at * spec.stride[2] - spec.pad[2] for at in (start, stop))
+        shared, step = self._shared(), spec.cols * spec.stride[2]
+        first = [value for at in range(shared) for value in self._column(left, at, known)]
+        with b.loop("col", start, stop, spec.cols, carry=first) as col:
+            of_tile = dict(enumerate(_by_column(col.carried, self.words)))
+            self._tile(col.index, spec.cols, range(spec.kernel[2]), of_tile)
+            col.yields([value for at in range(shared) for value in of_tile[step + at]])
+        return {after + at: words for at, words in enumerate(_by_column(col.results, self.words))}
+
+    def _shared(self) -> int:
+        """Columns of data that adjacent tiles share, if registers suffice for their words."""
+        spec = self.spec
+        shared = max(0, spec.kernel[2] - spec.stride[2])
+        values = spec.cols * spec.rows_out + (shared + 1) * self.words
+        return shared if _WORD * values < self.b.target.vector_registers else 0
+
+    def _tile(self, column: Index, width: int, taps: range, known: Columns) -> None:
+        """``width`` columns of results. ``known`` gets the words of the columns of data by their
+        indices, or, if ``column`` is a variable, by their distances from the first one.
+        """
         b, spec = self.b, self.spec
         left = b.sub(b.mul(column, spec.stride[2]), spec.pad[2])
         sums = {(m, o): self.biases for m in range(width) for o in range(spec.rows_out)}
@@ -276,13 +323,23 @@ class _Rows:
             used = [(m, t) for m in range(width) for t in taps if m * spec.stride[2] + t == at]
             if not used:
                 continue
+            values = self._column(left, at, known)
             for word in range(self.words):
-                values = self._words(word, b.add(left, at))
+                of_word = values[_WORD * word : _WORD * (word + 1)]
                 for m, tap in used:
                     for o in range(spec.rows_out):
-                        sums[m, o] = self._added(sums[m, o], values, o, word, tap)
+                        sums[m, o] = self._added(sums[m, o], of_word, o, word, tap)
         for o in range(spec.rows_out):
             self._store(column, width, o, sums)
+
+    def _column(self, left: Index, at: int, known: Columns) -> list[Value]:
+        """All words of a column of data."""
+        key = left + at if isinstance(left, int) else at
+        if key not in known:
+            column = self.b.add(left, at)
+            words = (self._words(word, column) for word in range(self.words))
+            known[key] = [value for four in words for value in four]
+        return known[key]
 
     def _added(
         self, sums: list[Value], values: list[Value], row: int, word: int, tap: int
@@ -303,9 +360,8 @@ class _Rows:
             if number >= len(self.lines):
                 rows.append(constant_of(kind, 0))
                 continue
-            pointer, mask = self.lines[number]
-            value = self._bytes(pointer, b.mul(column, self.spec.xs[3]))
-            rows.append(value if mask is None else b.b.and_(value, mask))
+            pointer, step = self.lines[number]
+            rows.append(self._bytes(pointer, b.mul(column, step)))
         found = []
         for high in (False, True):
             one, other = (self._unpacked(rows[i], rows[i + 1], I8, high) for i in (0, 2))
