@@ -68,6 +68,9 @@ _LATENT = 8
 _AT_ONCE = 4
 # Products of a sum up to which the filters of one vector fit in half of the first-level cache.
 _SHORT = 256
+# Products of a sum of bytes below which an epilogue takes as long as the sums, and the most for
+# which tiles have fewer sums.
+_FEW_PRODUCTS, _MOST_PRODUCTS = 32, 512
 
 
 def _tile(layer: Layer, target: Target) -> tuple[int, int]:
@@ -85,7 +88,7 @@ def _tile(layer: Layer, target: Target) -> tuple[int, int]:
     """
     columns, vectors = layer.out[2], -(-layer.oc // target.lanes)
     if _ends_often(layer, target) and vectors >= _AT_ONCE and not layer.images:
-        return min(columns, most_rows(target)[_AT_ONCE] - 1), _AT_ONCE
+        return min(columns, 4 if layer.ic < _FEW_PRODUCTS else 3), _AT_ONCE
     if vectors == _AT_ONCE and _writes_far(layer, target) and not layer.images:
         return most_rows(target)[vectors], vectors
     is_short = product(layer.kernel) * layer.ic <= _SHORT and columns >= most_rows(target)[1]
@@ -100,12 +103,21 @@ def _tile(layer: Layer, target: Target) -> tuple[int, int]:
 def _ends_often(layer: Layer, target: Target) -> bool:
     """Whether the epilogue is a large part of a 1x1 layer of bytes.
 
-    With 20 instead of 24 sums, a CPU begins the next tile before it has rounded the sums of one,
-    and stores whole lines of 64 bytes. Zen 4: 32 to 64 channels at 112x112 take 0.155 ms in tiles
-    of 5x4, 0.171 in 12x2; 64 to 128 at 56x56 0.133 and 0.142, 128 to 128 0.246 and 0.257, 16 to 96
-    at 112x112 0.157 and 0.170, 256 to 256 at 28x28 0.232 and 0.235, from 384 channels on the same.
+    With 12 instead of 24 sums, a CPU begins the next tile before it has rounded the sums of one,
+    and stores whole lines of 64 bytes. Microseconds with one thread (Zen 4):
+
+    ========================  ====  ====  ====  ====
+    layer                     3x4   4x4   5x4   12x2
+    ========================  ====  ====  ====  ====
+    112x112, 16 to 96          168   159   165   170
+    112x112, 32 to 64          148   150   154   171
+    56x56, 64 to 128           127   131   132   142
+    56x56, 128 to 128          236   241   243   257
+    28x28, 256 to 256          228   230   233   235
+    14x14, 512 to 512          225               227
+    ========================  ====  ====  ====  ====
     """
-    is_short = product(layer.kernel) * layer.ic <= _SHORT and not isinstance(layer.out[2], Size)
+    is_short = layer.ic <= _MOST_PRODUCTS and not isinstance(layer.out[2], Size)
     has_registers = target.vector_registers >= 32 and target.has_quads
     return bool(
         is_short and has_registers and target.element == QUADS and product(layer.kernel) == 1
@@ -211,8 +223,8 @@ def lines_of_part(lines: int, out: Ints) -> int:
 
     If layers divide an image among threads in the same way, a thread reads the results that it has
     written, and overwrites lines that only its cache has. If threads divide the channels of 1x1
-    layers, they fetch half of the data of each depthwise layer from the other's cache: 14x14x512
-    takes 12.2 us with two threads, 6.8 in parts, 15 with one thread (Zen 4).
+    layers and the rows of depthwise layers, these fetch half of their data from the other's cache:
+    14x14x512 takes 17 us with two threads, 15 with one (Zen 4).
     """
     return -(-lines // _PARTS) if product(out) >= _FEWEST_POSITIONS else lines
 
