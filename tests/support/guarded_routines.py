@@ -16,6 +16,7 @@ from guarded import Guarded
 from hybridjit.ops import lookup, native
 from hybridjit.ops.random.draws import drawn_places
 from hybridjit.ops.sequence.ctc import BACK_FROM_CTC, ctc_loss
+from hybridjit.ops.sequence.hawkes import SLOPES, hawkesll
 from hybridjit.ops.tensor.ordering import topk
 from hybridjit.ops.vision.bilinear_samples import BACK_FROM_SAMPLES
 from hybridjit.ops.vision.interpolation import resample
@@ -55,6 +56,7 @@ def cases() -> Iterator[tuple[str, Case]]:
     yield from rotated(rng)
     yield from draws(rng)
     yield from inverses(rng)
+    yield from processes(rng)
     for dtype in ("float32", "float64"):
         for new, old in (((31, 20), (9, 47)), ((5, 6), (5, 30)), ((40, 3), (40, 1))):
             for align in (True, False):
@@ -203,6 +205,23 @@ def losses(rng: np.random.Generator) -> Iterator[tuple[str, Case]]:
                 (ctc_loss(*a, **u), BACK_FROM_CTC.ref(h, *a, **u))
             ),
         )
+
+
+def processes(rng: np.random.Generator) -> Iterator[tuple[str, Case]]:
+    """Hawkes processes and their slopes: sequences without events, and invalid marks after them."""
+    for dtype in ("float32", "float64", "float16"):
+        for n, steps, kinds in ((3, 9, 2), (1, 1, 1), (4, 33, 5), (2, 0, 3)):
+            shapes = ((n, kinds), (kinds,), (kinds,), (n, kinds), (n, steps))
+            numbers = [rng.uniform(0.1, 1, shape).astype(dtype) for shape in shapes]
+            marks = rng.integers(0, kinds, (n, steps)).astype(np.int32)
+            valid = rng.integers(0, steps + 1, n)
+            valid[0], marks[-1, valid[-1] :] = steps, -1
+            ends = valid.astype(dtype), np.full(n, steps + 1, dtype)
+            operands, head = (*numbers, marks, *ends), rng.standard_normal(n).astype(dtype)
+            yield (
+                f"Hawkes {dtype} {n} {steps}",
+                lambda o=operands, h=head: joined((*hawkesll(*o), *SLOPES.ref(h, *o))),
+            )
 
 
 def joined(arrays: Sequence[np.ndarray]) -> np.ndarray:

@@ -14,6 +14,7 @@ from .bins import BinsSpec, emit_bins
 from .ctc import CtcSpec, emit_ctc
 from .draw import DrawSpec, emit_draw
 from .eliminate import EliminateSpec, emit_eliminate
+from .hawkes import HawkesSpec, emit_hawkes
 from .moved_bins import MovedBinsSpec, emit_moved_bins
 from .panel import PanelSpec, emit_panel
 from .resample import NearestSpec, ResampleSpec, emit_nearest, emit_resample
@@ -28,6 +29,7 @@ _SPECS: dict[str, tuple[type[KernelSpec], Emitter]] = {
     "ctc": (CtcSpec, emit_ctc),
     "draw": (DrawSpec, emit_draw),
     "eliminate": (EliminateSpec, emit_eliminate),
+    "hawkes": (HawkesSpec, emit_hawkes),
     "moved_bins": (MovedBinsSpec, emit_moved_bins),
     "nearest": (NearestSpec, emit_nearest),
     "panel": (PanelSpec, emit_panel),

@@ -15,6 +15,7 @@ import numpy as np
 
 from ..._core.types import TensorType, merge_dtypes, shape_text
 from ...errors import MXNetError, ShapeError
+from .. import native
 from ..building import Builder, Many, Reached, X
 from ..casting import convert
 from ..registry import register
@@ -22,6 +23,10 @@ from ..rules import Types, fill, forward, merged, require_float
 
 _INPUTS = "lda alpha beta state lags marks valid_length max_time"
 _MARK = np.dtype(np.int32)
+# Cost in NumPy of an event of each sequence, relative to one element of other operators.
+_WORTH = 1 << 9
+# A multiple of the float64 lanes of every target.
+_LANES = 8
 
 
 def _hawkes_types(ins: Types, outs: Types) -> tuple[Types, Types]:
@@ -54,7 +59,41 @@ class _Process(NamedTuple):
     by_beta: np.ndarray
 
 
-def _run(
+def _run(has_gradient: bool, *arrays: np.ndarray) -> _Process:
+    """Likelihoods, states and, if asked for, slopes; by machine code for long sequences.
+
+    Raises MXNetError for an event beyond the last one and for an invalid mark.
+    """
+    lda, _, _, _, lags, marks, valid_length, _ = arrays
+    _check(marks, valid_length, lda.shape[1])
+    run = native.routine("hawkes", has_gradient, size=_WORTH * lags.shape[1])
+    return _by_numpy(*arrays) if run is None else _by_routine(run, *arrays)
+
+
+def _by_routine(
+    run: native.Routine,
+    lda: np.ndarray,
+    alpha: np.ndarray,
+    beta: np.ndarray,
+    state: np.ndarray,
+    lags: np.ndarray,
+    marks: np.ndarray,
+    valid_length: np.ndarray,
+    max_time: np.ndarray,
+) -> _Process:
+    (n, k), steps = lda.shape, lags.shape[1]
+    width = -(-steps // _LANES) * _LANES
+    *numbers, states, times, until = (
+        x.astype(np.float64, order="C") for x in (lda, alpha, beta, state, lags, max_time)
+    )
+    ends = np.ceil(np.fmax(valid_length, 0)).astype(np.int64)
+    found, sums, scratch = np.empty(n), np.zeros((5, n, k)), np.zeros(4 * width)
+    events = times, marks.astype(np.int64, order="C"), ends, until
+    run([*numbers, states, *events, found, *sums, scratch], [n, steps, k, width])
+    return _Process(found, states, *sums[2:])
+
+
+def _by_numpy(
     lda: np.ndarray,
     alpha: np.ndarray,
     beta: np.ndarray,
@@ -66,14 +105,12 @@ def _run(
 ) -> _Process:
     """Process events in order, all sequences at once, in double precision.
 
-    ``moved`` is the derivative of the state with respect to its mark's decay. Raises MXNetError for
-    an event beyond the last one and for an invalid mark.
+    ``moved`` is the derivative of the state with respect to its mark's decay.
     """
     lda, alpha, beta, max_time = (x.astype(np.float64) for x in (lda, alpha, beta, max_time))
     state, moved, last = state.astype(np.float64), np.zeros(lda.shape), np.zeros(lda.shape)
     times = np.cumsum(lags.astype(np.float64), axis=1)
     found, by_lda, by_alpha, by_beta = np.zeros(len(lda)), *np.zeros((3, *lda.shape))
-    _check(marks, valid_length, lda.shape[1])
     for step in range(lags.shape[1]):
         (rows,) = np.nonzero(step < valid_length)
         at = rows, marks[rows, step]
@@ -102,6 +139,8 @@ def _check(marks: np.ndarray, valid_length: np.ndarray, count: int) -> None:
         raise MXNetError(
             f"hawkesll: a valid_length is {valid_length.max():g}, but there are {steps} events"
         )
+    if marks.size and 0 <= marks.min() and marks.max() < count:
+        return
     counted = marks[np.arange(steps) < valid_length[:, None]]
     if counted.size and not 0 <= counted.min() <= counted.max() < count:
         wrong = counted[(counted < 0) | (counted >= count)][0]
@@ -110,12 +149,12 @@ def _check(marks: np.ndarray, valid_length: np.ndarray, count: int) -> None:
 
 def hawkesll(*arrays: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Log likelihoods, and states at the end."""
-    made, dtype = _run(*arrays), arrays[0].dtype
+    made, dtype = _run(False, *arrays), arrays[0].dtype
     return convert(made.likelihood, dtype), convert(made.state, dtype)
 
 
 def _slopes(head: np.ndarray, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
-    made, dtype, d = _run(*arrays), arrays[0].dtype, head.astype(np.float64)[:, None]
+    made, dtype, d = _run(True, *arrays), arrays[0].dtype, head.astype(np.float64)[:, None]
     by_alpha, by_beta = ((d * slope).sum(axis=0) for slope in (made.by_alpha, made.by_beta))
     return tuple(convert(x, dtype) for x in (d * made.by_lda, by_alpha, by_beta))
 
