@@ -48,6 +48,8 @@ def convert(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
 def _truncated(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
     bits = 8 * dtype.itemsize - 1
     smallest = array.dtype.type(-(2.0**bits))
+    if array.size and array.min() >= smallest and array.max() < -smallest:  # half the time
+        return array.astype(dtype)
     fits = (array >= smallest) & (array < -smallest)
     return np.where(fits, array, smallest).astype(dtype)
 

@@ -111,10 +111,10 @@ def _encode_types(
     return result, result
 
 
-def _centre_plane(corners: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray]:
-    """Centres and sizes along an axis of boxes whose first axis has the four corners."""
-    size = corners[axis + 2] - corners[axis]
-    return corners[axis] + size / 2, size
+def _centre_planes(corners: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Centres and sizes (2, ...) of boxes (4, ...): NumPy is slow along axes of four elements."""
+    size = corners[2:] - corners[:2]
+    return corners[:2] + size / 2, size
 
 
 def _encode(
@@ -127,18 +127,19 @@ def _encode(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Normalized offsets from each anchor to its match where samples exceed 0.5; else zeros."""
     chosen = np.clip(convert(matches, np.dtype(np.int64)), 0, refs.shape[1] - 1)
-    own, labelled = (np.moveaxis(boxes, -1, 0).copy() for boxes in (anchors, refs))
     places = chosen + refs.shape[1] * np.arange(len(refs))[:, None]
-    boxes = labelled.reshape(4, -1)[:, places]
-    is_valid = samples > 0.5
-    offsets = np.empty((*samples.shape, 4), samples.dtype)
-    for axis in (0, 1):  # by planes: NumPy is slow along axes of four elements
-        at, size = _centre_plane(own, axis)
-        to, wanted = _centre_plane(boxes, axis)
-        for k, plane in ((axis, (to - at) / size), (axis + 2, np.log(wanted / size))):
-            offsets[..., k] = np.where(is_valid, (plane - means[k]) / stds[k], 0)
-    masks = np.repeat(is_valid.astype(samples.dtype)[..., None], 4, axis=-1)
-    return offsets, masks
+    own, labelled = (boxes.transpose(2, 0, 1).copy() for boxes in (anchors, refs))
+    boxes = labelled.reshape(4, -1).take(places, axis=1)
+    planes, is_valid = np.empty((4, *samples.shape), samples.dtype), samples > 0.5
+    (at, size), (to, wanted) = _centre_planes(own), _centre_planes(boxes)
+    np.divide(to - at, size, out=planes[:2])
+    np.log(wanted / size, out=planes[2:])
+    planes -= means[:, None, None]
+    planes /= stds[:, None, None]
+    bits = planes.view(f"u{planes.itemsize}")
+    bits &= -is_valid.astype(bits.dtype)  # a quarter of the time of ``where``
+    masks = is_valid.astype(samples.dtype).repeat(4).reshape(*samples.shape, 4)
+    return np.stack(list(planes), axis=-1), masks
 
 
 register(
