@@ -139,7 +139,7 @@ def _check(marks: np.ndarray, valid_length: np.ndarray, count: int) -> None:
         raise MXNetError(
             f"hawkesll: a valid_length is {valid_length.max():g}, but there are {steps} events"
         )
-    if marks.size and 0 <= marks.min() and marks.max() < count:
+    if marks.size and marks.min() >= 0 and marks.max() < count:
         return
     counted = marks[np.arange(steps) < valid_length[:, None]]
     if counted.size and not 0 <= counted.min() <= counted.max() < count:

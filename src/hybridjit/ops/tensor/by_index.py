@@ -474,7 +474,7 @@ def _short(indices: np.ndarray, size: int) -> np.ndarray:
     """Indices as int32 if they and ``size`` fit: NumPy divides twice as fast; else as int64."""
     if indices.size and size < _INT32_END:
         least, most = indices.min().item(), indices.max().item()
-        if -_INT32_END <= least and most < _INT32_END:
+        if least >= -_INT32_END and most < _INT32_END:
             return indices.astype(np.int32)
     return whole(indices)
 
