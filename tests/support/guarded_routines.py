@@ -57,6 +57,7 @@ def cases() -> Iterator[tuple[str, Case]]:
     yield from draws(rng)
     yield from inverses(rng)
     yield from processes(rng)
+    yield from reflections(rng)
     for dtype in ("float32", "float64"):
         for new, old in (((31, 20), (9, 47)), ((5, 6), (5, 30)), ((40, 3), (40, 1))):
             for align in (True, False):
@@ -205,6 +206,15 @@ def losses(rng: np.random.Generator) -> Iterator[tuple[str, Case]]:
                 (ctc_loss(*a, **u), BACK_FROM_CTC.ref(h, *a, **u))
             ),
         )
+
+
+def reflections(rng: np.random.Generator) -> Iterator[tuple[str, Case]]:
+    """LQ factors of matrices of few and many rows, square ones and zeros."""
+    factors = lookup("_linalg_gelqf").ref
+    for m, n in ((1, 1), (1, 9), (3, 3), (4, 17), (9, 16), (33, 70)):
+        a = rng.standard_normal((3, m, n)).astype(np.float32)
+        a[1] = 0
+        yield f"reflect {m} {n}", lambda a=a: joined(factors(a))
 
 
 def processes(rng: np.random.Generator) -> Iterator[tuple[str, Case]]:

@@ -21,7 +21,7 @@ CASES = dict(cases())
 # Whose sums or functions are not NumPy's in the last bits; all others have its bits.
 ROUNDED = (
     *("CTC", "Hawkes", "sampler", "cells", "means", "moved", "spread", "trsm"),
-    *("inverse", "determinant", "logarithm", "regular"),
+    *("inverse", "determinant", "logarithm", "reflect", "regular"),
 )
 
 

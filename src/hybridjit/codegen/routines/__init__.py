@@ -17,6 +17,7 @@ from .eliminate import EliminateSpec, emit_eliminate
 from .hawkes import HawkesSpec, emit_hawkes
 from .moved_bins import MovedBinsSpec, emit_moved_bins
 from .panel import PanelSpec, emit_panel
+from .reflect import ReflectSpec, emit_reflect
 from .resample import NearestSpec, ResampleSpec, emit_nearest, emit_resample
 from .resize_back import ResizeBackSpec, emit_resize_back
 from .select import SelectSpec, emit_select
@@ -33,6 +34,7 @@ _SPECS: dict[str, tuple[type[KernelSpec], Emitter]] = {
     "moved_bins": (MovedBinsSpec, emit_moved_bins),
     "nearest": (NearestSpec, emit_nearest),
     "panel": (PanelSpec, emit_panel),
+    "reflect": (ReflectSpec, emit_reflect),
     "resample": (ResampleSpec, emit_resample),
     "resize_back": (ResizeBackSpec, emit_resize_back),
     "select": (SelectSpec, emit_select),

@@ -44,9 +44,10 @@ class _Hawkes:
         self.lda, self.alpha, self.beta, self.states = map(args.pointer, names)
         self.lags = args.pointer("lags")
         self.marks, self.ends = (args.pointer(name, "int64") for name in ("marks", "ends"))
-        names = ("max_time", "likelihoods", "last", "moved", "by_lda", "by_alpha", "by_beta")
-        self.max_time, self.likelihoods, self.last, self.moved, *slopes = map(args.pointer, names)
-        self.by_lda, self.by_alpha, self.by_beta = slopes
+        self.max_time, self.likelihoods = map(args.pointer, ("max_time", "likelihoods"))
+        self.last, self.moved = map(args.pointer, ("last", "moved"))
+        slopes = ("by_lda", "by_alpha", "by_beta")
+        self.by_lda, self.by_alpha, self.by_beta = map(args.pointer, slopes)
         scratch = args.pointer("scratch")
         sizes = ("count", "steps", "kinds", "width")
         self.count, self.steps, self.kinds, self.width = map(args.integer, sizes)
