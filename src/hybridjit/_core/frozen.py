@@ -2,15 +2,17 @@
 
 Input: a class as ``dataclasses.dataclass(frozen=True)`` takes it. Output: a dataclass with the same
 construction, comparison, printing and replacement. The standard decorator compiles six functions
-for every class, 0.4 ms; a start of the package defines 80 classes. Here one function per class is
-compiled; the others are closures of one pattern.
+for every class, 0.4 ms; a start of the package defines 80 classes. Here one function is compiled
+for each number of fields; the others are closures of one pattern.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from functools import cache
 from operator import attrgetter
+from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 __all__ = ["dataclass", "fields_of", "is_record", "replace"]
@@ -61,22 +63,32 @@ def _made(cls: type, eq: bool) -> type:
 
 
 def _init(cls: type, fields: tuple[dataclasses.Field[object], ...]) -> Callable[..., None]:
-    """The only function that is compiled: it sets every field."""
-    known: dict[str, Any] = {"put": object.__setattr__}
-    arguments, lines = [], []
+    """The function that sets every field: that of ``_setter`` with the names of these fields."""
     for field in fields:
         assert field.default_factory is dataclasses.MISSING, "default factories are not supported"
-        default = ""
-        if field.default is not dataclasses.MISSING:
-            known[f"default_{field.name}"] = field.default
-            default = f"=default_{field.name}"
-        arguments.append(field.name + default)
-        lines.append(f" put(self, {field.name!r}, {field.name})")
-    if hasattr(cls, "__post_init__"):
+    names = tuple(f.name for f in fields)
+    code = _setter(len(names), hasattr(cls, "__post_init__"))
+    named = dict(zip(code.co_varnames[1:], names))
+    code = code.replace(
+        co_varnames=("self", *names),
+        co_consts=tuple(named.get(each, each) for each in code.co_consts),
+    )
+    defaults = tuple(f.default for f in fields if f.default is not dataclasses.MISSING)
+    return FunctionType(code, {"put": object.__setattr__}, "__init__", defaults)
+
+
+@cache
+def _setter(count: int, has_post_init: bool) -> CodeType:
+    """The code of an ``__init__`` of ``count`` fields: compiling takes 0.1 ms, renaming 0.01."""
+    names = [f"field_{i}" for i in range(count)]
+    lines = [f" put(self, {name!r}, {name})" for name in names]
+    if has_post_init:
         lines.append(" self.__post_init__()")
     body = "\n".join(lines or [" pass"])
-    exec(f"def __init__(self, {', '.join(arguments)}):\n{body}", known)
-    return known["__init__"]
+    known: dict[str, Any] = {}
+    exec(f"def __init__({', '.join(['self', *names])}):\n{body}", known)
+    code: CodeType = known["__init__"].__code__
+    return code
 
 
 def _repr(names: tuple[str, ...]) -> Callable[[Any], str]:
