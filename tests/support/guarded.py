@@ -199,6 +199,8 @@ def networks() -> Iterator[tuple[str, Network]]:
         yield f"depthwise {size}", network(depthwise, (2, size, 5, 6))
         wide = conv(size, (1, 35), num_group=size, stride=(1, 2), pad=(0, 17))
         yield f"wide depthwise {size}", network(inside(wide), (2, size, 1, 23))
+        long = conv(size, (1, 11), pad=(0, 5))
+        yield f"long row {size}", network(inside(long), (1, size, 1, 500))
         turned = inside(deconv(size, (3, 4), stride=(2, 3), pad=(1, 0)))
         yield f"deconv {size}", network(turned, (1, size, 3, 4))
         yield f"dense {size}", network(dense(size), (size, 5))

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Protocol
 
+from ...._core.frozen import replace
 from ...call import rounds_of
 from ...llvm.builder import LoopBuilder
 from ...llvm.indices import Index
@@ -42,6 +43,9 @@ from .sums import (
 # Columns of a narrow tile at the end of a row: with two vectors of channels, enough sums to hide
 # the latency of a multiply-add. A tile of 8 would be a quarter of the code.
 _WIDEST_REST = 4
+# Columns of a row for each column of a tile that exceeds an edge, from which on such tiles have
+# short code.
+_RARE = 8
 
 
 def emit_conv(b: LoopBuilder, spec: ConvSpec, args: Arguments) -> None:
@@ -154,14 +158,25 @@ def _emit_columns(
     if has_uniform_tiles(spec):
         _emit_one_of(b, spec, block, place, tiles, tile)
         return
+    at_edges = _with_short_edges(spec, tiles)
     for _, members in groupby(tiles, key=lambda t: t.shape):
         run = list(members)
+        own = spec if run[0].is_inside else at_edges
         if len(run) == 1:
-            _emit_tile(b, spec, block, place, run[0], run[0].start)
+            _emit_tile(b, own, block, place, run[0], run[0].start)
             continue
         stop = run[-1].start + run[-1].width
         with b.loop("col", run[0].start, stop, run[0].width) as col:
-            _emit_tile(b, spec, block, place, run[0], col.index)
+            _emit_tile(b, own, block, place, run[0], col.index)
+
+
+def _with_short_edges(spec: ConvSpec, tiles: list[Tile]) -> ConvSpec:
+    """The spec for tiles that exceed an edge: in a wide row, of one step in a round.
+
+    Sums have the same order. Every such tile has its own code, with a loop for each run of taps.
+    """
+    columns = sum(tile.width for tile in tiles if not tile.is_inside)
+    return replace(spec, unroll=1, ahead=0) if _RARE * columns <= spec.out[2] else spec
 
 
 def _emit_one_of(

@@ -90,6 +90,11 @@ class Tile:
         """The properties on which the tile's code depends."""
         return self.width, self.reach
 
+    @property
+    def is_inside(self) -> bool:
+        """Whether all columns read inside the row."""
+        return all(columns == (0, self.width) for columns in self.reach)
+
 
 def tiles_of_row(spec: Windowed, most: int) -> list[Tile]:
     """Divide the output columns into nearly equal tiles of at most ``most``, wide ones first."""
