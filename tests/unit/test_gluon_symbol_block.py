@@ -149,6 +149,29 @@ def test_the_order_of_inputs_is_the_callers(x):
     np.testing.assert_allclose(block(x, x * 3).asnumpy(), (x * 2).asnumpy(), rtol=1e-5)
 
 
+class _Nested(gluon.HybridBlock):
+    def hybrid_forward(self, F, x, pair):
+        return x + pair[0], [x * pair[1], x]
+
+
+@pytest.mark.parametrize("active", [True, False])
+def test_formats_are_those_that_the_program_stored(tmp_path, x, active):
+    net, pair = _Nested(), [x * 2, x * 3]
+    assert net._in_format is None is net._out_format
+    net.hybridize()
+    expected = net(x, pair)
+    net.export(str(tmp_path / "net"))
+    names = ["data0", "data1", "data2"]
+    block = SymbolBlock.imports(str(tmp_path / "net-symbol.json"), names)
+    assert len(block(x, *pair)) == 3
+    block._in_format, block._out_format = net._in_format, net._out_format
+    block.hybridize(active=active)
+    total, (product, same) = block(x, pair)
+    assert total.asnumpy().tolist() == expected[0].asnumpy().tolist()
+    assert product.asnumpy().tolist() == expected[1][0].asnumpy().tolist()
+    assert same.asnumpy().tolist() == x.asnumpy().tolist()
+
+
 def test_an_unused_input_is_warned_of(x):
     out, data = fully_connected()
     block = SymbolBlock(out, [data, mx.sym.var("softmax_label")])

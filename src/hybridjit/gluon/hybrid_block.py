@@ -8,7 +8,7 @@ implementation.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from inspect import Parameter as Argument
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
@@ -52,7 +52,15 @@ from .naming import OPEN, name_within
 from .parameter import Parameter, ParameterDict
 from .precision import DEFAULT
 from .saving import export_graph
-from .structure import Nested, conversion_advice, flatten, regroup, same_arguments, tensors_in
+from .structure import (
+    Format,
+    Nested,
+    conversion_advice,
+    flatten,
+    regroup,
+    same_arguments,
+    tensors_in,
+)
 from .trace import Trace, as_mode, mode_of, trace
 
 if TYPE_CHECKING:
@@ -526,6 +534,28 @@ class HybridBlock(Block):
         )  # raises for unknown variables, before the graph is stored
         self._trace = found
         return found
+
+    # Programs store the formats of a network, and set those of its SymbolBlock.
+
+    @property
+    def _in_format(self) -> Format | None:
+        return None if self._trace is None else self._trace.in_format
+
+    @_in_format.setter
+    def _in_format(self, form: Format) -> None:
+        self._replace_trace(in_format=form)
+
+    @property
+    def _out_format(self) -> Format | None:
+        return None if self._trace is None else self._trace.out_format
+
+    @_out_format.setter
+    def _out_format(self, form: Format) -> None:
+        self._replace_trace(out_format=form)
+
+    def _replace_trace(self, **formats: Any) -> None:
+        assert self._trace is not None, "call the network once: its graph has the formats"
+        self._trace, self._cached = replace(self._trace, **formats), None
 
     @holding(_tracing)
     @uncollected

@@ -29,7 +29,7 @@ from ..sym.symbol import FUNCTIONS
 from .call_checks import check_structure
 from .hybrid_block import HybridBlock
 from .parameter import ParameterDict
-from .structure import Nested, flatten, regroup
+from .structure import Nested, flatten, regroup, tensors_in
 from .trace import Trace, of_symbols
 from .types import Tensor
 
@@ -201,7 +201,7 @@ class SymbolBlock(HybridBlock):
             f"got {type(first)}{way}"
         )
         if isinstance(first, NDArray):
-            return self._call_graph([a for a in args if isinstance(a, NDArray)], args)
+            return self._call_graph([a for a in tensors_in(args) if isinstance(a, NDArray)], args)
         return self.forward_symbols(*args)
 
     def forward_symbols(self, *args: Nested) -> Nested:
