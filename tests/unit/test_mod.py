@@ -257,6 +257,11 @@ def test_buckets_share_their_parameters(tmp_path):
     assert_close(again.get_outputs()[0], found[3])
 
 
+def test_names_that_sockeye_reads_of_a_module_of_buckets():
+    module = BucketingModule(bucket, default_bucket_key=5, fixed_param_names=["emb_weight"])
+    assert module._fixed_param_names == ["emb_weight"]
+
+
 def test_modules_in_a_row():
     first = sym.FullyConnected(sym.var("data"), num_hidden=4, name="a")
     second = sym.SoftmaxOutput(

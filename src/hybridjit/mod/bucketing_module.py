@@ -114,6 +114,11 @@ class BucketingModule(BaseModule):
         """The current bucket's module, under MXNet's name, which programs use."""
         return self._current
 
+    @property
+    def _fixed_param_names(self) -> list[str]:
+        """Parameters that are not trained, under MXNet's name, which sockeye reads."""
+        return self._current._fixed_param_names
+
     # ---- properties of the current module ------------------------------------------------------
 
     @property
