@@ -1,8 +1,9 @@
 """Write networks as PyTorch exports them: ``torch_networks.py MODELS [NAME ...] [--batch 1 8]``.
 
 For each network and batch one ONNX file NAME-bBATCH.onnx, and NAME-io.npz with an input ``x`` and
-PyTorch's output ``y`` for batch 1: the files that engine.py reads. Weights are drawn. Run it in an
-environment with torch, torchvision and onnx.
+PyTorch's output ``y`` for batch 1: the files that engine.py reads. With --open one file NAME.onnx
+whose batch, height, width and length are open, and NAME.npz, for tools/recorded_sizes.py. Weights
+are drawn. Run it in an environment with torch, torchvision and onnx.
 """
 
 import argparse
@@ -329,6 +330,9 @@ NETS = {
     "shufflenet_v2": (vision.shufflenet_v2_x1_0, image()),
     "r3d_18": (vision.video.r3d_18, lambda batch: torch.rand(batch, 3, 8, 112, 112)),
 }
+# Open in their batch alone: their layers or the exporter need the other sizes.
+OF_ONE_SIZE = {"lenet", "vgg16", "vit_tiny", "bert_128", "bert_512", "bert_small_2048", "t5_512"}
+OF_ONE_SIZE |= {"whisper"}
 
 
 def with_statistics(net):
@@ -357,15 +361,34 @@ def write(folder, name, batches):
     print(name, tuple(x.shape), *batches, flush=True)
 
 
+def write_open(folder, name):
+    make, draw = NETS[name]
+    torch.manual_seed(0)
+    net = with_statistics(make())
+    x = draw(1)
+    with torch.no_grad():
+        np.savez(folder / f"{name}.npz", x=x.numpy(), y=net(x).numpy())
+    channels = {1} if x.ndim > 2 else set()
+    kept = set(range(1, x.ndim)) if name in OF_ONE_SIZE else channels
+    axes = {"x": {i: f"size{i}" for i in range(x.ndim) if i not in kept}}
+    names = {"input_names": ["x"], "output_names": ["y"], "dynamic_axes": axes}
+    torch.onnx.export(net, (x,), folder / f"{name}.onnx", dynamo=False, opset_version=17, **names)
+    print(name, axes["x"], flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("names", nargs="*", default=list(NETS))
     parser.add_argument("--batch", nargs="+", type=int, default=[1])
+    parser.add_argument("--open", action="store_true", help="sizes that vary")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
     for name in options.names:
-        write(options.folder, name, options.batch)
+        if options.open:
+            write_open(options.folder, name)
+        else:
+            write(options.folder, name, options.batch)
 
 
 if __name__ == "__main__":
