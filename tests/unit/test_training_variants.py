@@ -269,6 +269,26 @@ def test_the_gradient_of_a_mean_over_samples_needs_one_variant():
     assert mx.compile_stats()["compilations"] - before == 1
 
 
+@pytest.mark.parametrize("axes", [[0], [0, 2]])
+@pytest.mark.parametrize("kernel", [(2, 2), (1, 4), (4, 3)])
+def test_phases_of_unlike_widths_have_kernels_of_their_own_widths(kernel, axes):
+    """The gradient of stride 2 consists of phases; in odd images, one of them has fewer cells."""
+    net = nn.Conv2D(6, kernel, strides=2, in_channels=16)
+    net.initialize(mx.init.Normal(1))
+    found = {}
+    for dynamic in (False, {"data": axes}):
+        net.hybridize(dynamic=dynamic)
+        for n in (4, 7, 2):
+            x = reals(n, 16, 5, 5)
+            x.attach_grad()
+            with autograd.record():
+                y = net(x)
+            y.backward()
+            found.setdefault(n, []).append(x.grad.asnumpy())
+    for fixed, symbolic in found.values():
+        np.testing.assert_array_equal(fixed, symbolic)
+
+
 def test_a_refused_call_does_not_make_its_sizes_vary():
     net = sequence(nn.Dense(4, in_units=20))
     net.initialize()
