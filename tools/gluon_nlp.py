@@ -9,7 +9,7 @@ batches of 16, as its samplers cut them, padded to the longest. Prints a line fo
 loss of each epoch, then milliseconds of CPU time of a training step in each epoch, and of a
 sentence, batch 1, in a first pass over new sentences and in a second one; the Transformer
 translates them by a beam search of 20 steps. The initial weights follow from the names of the
-parameters and there is no dropout, so the losses of engines agree.
+parameters, and dropout is off, so the losses of engines agree.
 """
 
 from __future__ import annotations
