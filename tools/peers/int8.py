@@ -23,6 +23,7 @@ from varying.compare import text_of
 HERE = Path(__file__).resolve().parent
 OURS = ("hybridjit", "hybridjit-calibrated")
 OTHERS = ("onnxruntime", "openvino", "openvino-nncf")
+PEERS = {"onnxruntime": "ONNX Runtime", "openvino": "OpenVINO"}
 COLUMNS = ["Network", "quantized file", "ratio", 'precision="int8"', "ratio", "ONNX Runtime",
            "OpenVINO", "OpenVINO, NNCF"]  # fmt: skip
 NAMES = {"resnet18_v1": "ResNet-18", "resnet50_v1": "ResNet-50", "mobilenet1_0": "MobileNet 1.0",
@@ -77,7 +78,7 @@ def compared(options, folder, threads):
         versions.update((name, engine["version"]) for name, engine in said.items())
     means = {name: mean_text(ratios, name) for name in OURS}
     kind = "CPU time" if threads == 1 else "elapsed time"
-    known = ", ".join(f"{name} {versions[name]}" for name in OTHERS[:2] if name in versions)
+    known = ", ".join(f"{PEERS[name]} {versions[name]}" for name in PEERS if name in versions)
     title = f"8 bits, batch 1, {threads} thread{'s' * (threads > 1)}"
     return {
         "title": title,
