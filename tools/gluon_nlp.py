@@ -1,4 +1,4 @@
-"""Trains networks of gluon-nlp on sentences of many lengths, and runs them on others.
+"""Train networks of gluon-nlp on sentences of many lengths, and run them on others.
 
     python -m hybridjit.run tools/gluon_nlp.py                    one compilation for all lengths
     python -m hybridjit.run tools/gluon_nlp.py --fixed            one compilation for each length
@@ -42,7 +42,7 @@ class DrawnByName(mx.init.Initializer):
 
 
 class Network:
-    """A network of gluon-nlp with its loss, and what it does with a sentence."""
+    """A network of gluon-nlp and its loss: losses of a batch, and inference on one sentence."""
 
     def __init__(self, net: gluon.Block) -> None:
         self.net, self.loss = net, gluon.loss.SoftmaxCrossEntropyLoss()
@@ -55,7 +55,7 @@ class Network:
 
 
 class Bert(Network):
-    """BERT of 4 layers, which finds out whether the first word is of the upper half."""
+    """BERT of 4 layers, which classifies a sentence by the number of its first word."""
 
     def __init__(self) -> None:
         encoder = gluonnlp.model.BERTEncoder(

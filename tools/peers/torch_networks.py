@@ -331,8 +331,9 @@ NETS = {
     "r3d_18": (vision.video.r3d_18, lambda batch: torch.rand(batch, 3, 8, 112, 112)),
 }
 # Open in their batch alone: their layers or the exporter need the other sizes.
-OF_ONE_SIZE = {"lenet", "vgg16", "vit_tiny", "bert_128", "bert_512", "bert_small_2048", "t5_512"}
-OF_ONE_SIZE |= {"whisper"}
+OF_ONE_SIZE = {
+    *("lenet", "vgg16", "vit_tiny", "bert_128", "bert_512", "bert_small_2048", "t5_512", "whisper")
+}
 
 
 def with_statistics(net):
@@ -346,13 +347,19 @@ def with_statistics(net):
     return net.eval()
 
 
-def write(folder, name, batches):
+def drawn(name, recorded):
+    """A network and its input; writes the input and PyTorch's output to ``recorded``."""
     make, draw = NETS[name]
     torch.manual_seed(0)
     net = with_statistics(make())
     x = draw(1)
     with torch.no_grad():
-        np.savez(folder / f"{name}-io.npz", x=x.numpy(), y=net(x).numpy())
+        np.savez(recorded, x=x.numpy(), y=net(x).numpy())
+    return net, x
+
+
+def write(folder, name, batches):
+    net, x = drawn(name, folder / f"{name}-io.npz")
     for batch in batches:
         given = x.repeat(batch, *[1] * (x.ndim - 1))
         names = {"input_names": ["x"], "output_names": ["y"]}
@@ -362,12 +369,7 @@ def write(folder, name, batches):
 
 
 def write_open(folder, name):
-    make, draw = NETS[name]
-    torch.manual_seed(0)
-    net = with_statistics(make())
-    x = draw(1)
-    with torch.no_grad():
-        np.savez(folder / f"{name}.npz", x=x.numpy(), y=net(x).numpy())
+    net, x = drawn(name, folder / f"{name}.npz")
     channels = {1} if x.ndim > 2 else set()
     kept = set(range(1, x.ndim)) if name in OF_ONE_SIZE else channels
     axes = {"x": {i: f"size{i}" for i in range(x.ndim) if i not in kept}}

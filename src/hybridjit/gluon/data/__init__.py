@@ -2,7 +2,7 @@
 
 from ..._core.lazy import arrived as _arrived
 from . import dataloader, dataset, sampler, vision
-from . import pooled as pooled  # for the names of MXNet
+from . import pooled as pooled  # loaded for compat/elsewhere.py
 from .dataloader import DataLoader
 from .dataset import ArrayDataset, Dataset, RecordFileDataset, SimpleDataset
 from .sampler import BatchSampler, FilterSampler, RandomSampler, Sampler, SequentialSampler

@@ -70,17 +70,9 @@ def _run(has_gradient: bool, *arrays: np.ndarray) -> _Process:
     return _by_numpy(*arrays) if run is None else _by_routine(run, *arrays)
 
 
-def _by_routine(
-    run: native.Routine,
-    lda: np.ndarray,
-    alpha: np.ndarray,
-    beta: np.ndarray,
-    state: np.ndarray,
-    lags: np.ndarray,
-    marks: np.ndarray,
-    valid_length: np.ndarray,
-    max_time: np.ndarray,
-) -> _Process:
+def _by_routine(run: native.Routine, *arrays: np.ndarray) -> _Process:
+    """As :func:`_by_numpy`, by machine code."""
+    lda, alpha, beta, state, lags, marks, valid_length, max_time = arrays
     (n, k), steps = lda.shape, lags.shape[1]
     width = -(-steps // _LANES) * _LANES
     *numbers, states, times, until = (

@@ -173,7 +173,7 @@ def _found_for(layer: Layer, finding: _Finding, setting: Setting) -> tuple[_Foun
         _note_sizes(noted, sizes, finding, setting, same)
     fixed = setting.choices.settled(layer, sizes)
     found = finding.of(fixed, setting)
-    # Of constant sizes, each has its kernel: phases of a transposed convolution differ in width.
+    # Layers of constant sizes share no choice: phases of a transposed convolution differ in width.
     if any(is_symbolic(getattr(layer, name)) for name in EXTENTS):
         found = setting.choices.as_before((_without_sizes(layer), found.bits), found)
     return found, fixed
